@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Moor hardware interface: command ring, commands, events (HWI 8 and 9).
+ * Included by moor_hw.h.
+ */
+#ifndef MOOR_CMD_H
+#define MOOR_CMD_H
+
+#define MOOR_CMD_SIZE	128
+#define MOOR_CPL_SIZE	64
+
+enum moor_cmd_opcode {
+	MOOR_CMD_NOP		= 0x00,
+	MOOR_CMD_CREATE_EQ	= 0x01,
+	MOOR_CMD_DESTROY_EQ	= 0x02,
+	MOOR_CMD_CREATE_CQ	= 0x10,
+	MOOR_CMD_DESTROY_CQ	= 0x11,
+	MOOR_CMD_RESIZE_CQ	= 0x12,
+	MOOR_CMD_CREATE_QP	= 0x20,
+	MOOR_CMD_MODIFY_QP	= 0x21,
+	MOOR_CMD_QUERY_QP	= 0x22,
+	MOOR_CMD_DESTROY_QP	= 0x23,
+	MOOR_CMD_SET_GID	= 0x30,
+	MOOR_CMD_MR_REVOKE	= 0x40,
+	MOOR_CMD_MR_QUERY	= 0x41,
+	MOOR_CMD_MR_WINDOWS	= 0x42,
+	MOOR_CMD_MR_INVALIDATE	= 0x43,
+	MOOR_CMD_PAGE_RESPONSE	= 0x44,
+};
+
+enum moor_cmd_status {
+	MOOR_CMD_OK		= 0x00,
+	MOOR_CMD_BAD_OPCODE	= 0x01,
+	MOOR_CMD_BAD_RESERVED	= 0x02,	/* a reserved field is not zero */
+	MOOR_CMD_BAD_PARAM	= 0x03,	/* a value outside its range */
+	MOOR_CMD_BAD_INDEX	= 0x04,	/* no such EQ, CQ, QP, key, slot */
+	MOOR_CMD_BAD_STATE	= 0x05,	/* not in the state of the object */
+	MOOR_CMD_BUSY		= 0x06,	/* in use by another object */
+	MOOR_CMD_NO_RESOURCE	= 0x07,
+	MOOR_CMD_DMA_FAULT	= 0x08,	/* memory named by the command is unreachable */
+};
+
+struct moor_cmd_hdr {
+	__u8 opcode;
+	__u8 reserved1;
+	__le16 tag;		/* comes back in the completion */
+	__le32 reserved2;
+};
+
+/* Any command: what a ring slot holds. Unused bytes are zero. */
+struct moor_cmd {
+	struct moor_cmd_hdr hdr;
+	__u8 in[MOOR_CMD_SIZE - sizeof(struct moor_cmd_hdr)];
+};
+
+struct moor_cpl {
+	__le16 tag;
+	__u8 status;		/* enum moor_cmd_status */
+	__u8 reserved1;
+	__le32 detail;		/* byte offset of the field at fault, or 0 */
+	__u8 out[48];
+	__le32 reserved2;
+	__le32 phase;		/* bit 0; written last */
+};
+
+#define MOOR_PHASE	MOOR_BIT(0)
+
+/* Where a queue's doorbell is: page in bits 31:9, slot in bits 8:0. */
+#define MOOR_DB_PAGE	MOOR_MASK(31, 9)
+#define MOOR_DB_SLOT	MOOR_MASK(8, 0)
+
+/* ---- event queues ---- */
+
+enum moor_eq_number {
+	MOOR_EQ_ASYNC		= 0,
+	MOOR_EQ_PAGE_REQUEST	= 1,
+	MOOR_EQ_COMPLETION	= 2,	/* and the following */
+};
+
+struct moor_cmd_create_eq {
+	struct moor_cmd_hdr hdr;
+	__le32 eqn;
+	__le16 vector;
+	__u8 log_eqe;
+	__u8 reserved1;
+	__le64 base;		/* contiguous, 4 KiB aligned */
+};
+
+struct moor_cmd_destroy_eq {
+	struct moor_cmd_hdr hdr;
+	__le32 eqn;
+	__le32 reserved1;
+};
+
+enum moor_event_type {
+	MOOR_EVENT_COMPLETION	= 0x01,	/* number: CQ */
+	MOOR_EVENT_CQ_ERROR	= 0x02,	/* number: CQ */
+	MOOR_EVENT_QP_FATAL	= 0x03,	/* number: QP, and the following */
+	MOOR_EVENT_QP_REQ_ERR	= 0x04,
+	MOOR_EVENT_QP_ACCESS_ERR = 0x05,
+	MOOR_EVENT_COMM_EST	= 0x06,
+	MOOR_EVENT_SQ_DRAINED	= 0x07,
+	MOOR_EVENT_PORT_UP	= 0x08,
+	MOOR_EVENT_PORT_DOWN	= 0x09,
+	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* number: key; token, iova, length valid */
+	MOOR_EVENT_DEVICE_FATAL	= 0x20,	/* number: enum moor_fatal_code */
+};
+
+struct moor_eqe {
+	__u8 type;		/* enum moor_event_type */
+	__u8 write;		/* page request: 1 for a write access */
+	__le16 reserved1;
+	__le32 number;
+	__le32 token;		/* page request: for MOOR_CMD_PAGE_RESPONSE */
+	__le32 length;
+	__le64 iova;
+	__le32 reserved2;
+	__le32 phase;		/* bit 0; written last */
+};
+
+/* ---- completion queues ---- */
+
+struct moor_cmd_create_cq {
+	struct moor_cmd_hdr hdr;
+	__le32 cqn;
+	__le32 eqn;
+	__le32 doorbell;	/* MOOR_DB_PAGE, MOOR_DB_SLOT */
+	__u8 log_cqe;
+	__u8 reserved1[3];
+	struct moor_xlat ring;
+};
+
+struct moor_cmd_destroy_cq {
+	struct moor_cmd_hdr hdr;
+	__le32 cqn;
+	__le32 reserved1;
+};
+
+struct moor_cmd_resize_cq {
+	struct moor_cmd_hdr hdr;
+	__le32 cqn;
+	__u8 log_cqe;
+	__u8 reserved1[3];
+	struct moor_xlat ring;
+};
+
+/* ---- queue pairs ---- */
+
+enum moor_qp_type {
+	MOOR_QP_RC	= 0,
+};
+
+#define MOOR_QP_FLAG_KERNEL	MOOR_BIT(0)	/* may use keys of MOOR_MRC_TYPE_ALL */
+
+struct moor_cmd_create_qp {
+	struct moor_cmd_hdr hdr;
+	__le32 qpn;		/* bits QP_INDEX_BITS-1:0 are the index; 24 bits */
+	__le32 pd;
+	__le32 send_cqn;
+	__le32 recv_cqn;
+	__le32 cookie;		/* comes back in every CQE */
+	__u8 type;		/* enum moor_qp_type */
+	__u8 flags;		/* MOOR_QP_FLAG_* */
+	__u8 log_sq_depth;
+	__u8 log_sq_stride;	/* 6 to 9 */
+	__u8 log_rq_depth;
+	__u8 log_rq_stride;	/* 5 to 9 */
+	__u8 no_rq;		/* 1: there is no receive queue; its fields are zero */
+	__u8 no_sq;
+	__le32 sq_doorbell;
+	__le32 rq_doorbell;
+	__le32 reserved1;
+	struct moor_xlat sq;
+	struct moor_xlat rq;
+};
+
+/* The values of enum ib_qp_state. */
+enum moor_qp_state {
+	MOOR_QPS_RESET	= 0,
+	MOOR_QPS_INIT	= 1,
+	MOOR_QPS_RTR	= 2,
+	MOOR_QPS_RTS	= 3,
+	MOOR_QPS_SQD	= 4,
+	MOOR_QPS_SQE	= 5,
+	MOOR_QPS_ERR	= 6,
+};
+
+#define MOOR_QP_ATTR_STATE		MOOR_BIT(0)
+#define MOOR_QP_ATTR_ACCESS		MOOR_BIT(1)
+#define MOOR_QP_ATTR_PATH		MOOR_BIT(2)	/* sgid_index ... dgid */
+#define MOOR_QP_ATTR_PATH_MTU		MOOR_BIT(3)
+#define MOOR_QP_ATTR_DEST_QPN		MOOR_BIT(4)
+#define MOOR_QP_ATTR_RQ_PSN		MOOR_BIT(5)
+#define MOOR_QP_ATTR_SQ_PSN		MOOR_BIT(6)
+#define MOOR_QP_ATTR_MAX_RD_ATOMIC	MOOR_BIT(7)
+#define MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC	MOOR_BIT(8)
+#define MOOR_QP_ATTR_MIN_RNR_TIMER	MOOR_BIT(9)
+#define MOOR_QP_ATTR_TIMEOUT		MOOR_BIT(10)
+#define MOOR_QP_ATTR_RETRY_CNT		MOOR_BIT(11)
+#define MOOR_QP_ATTR_RNR_RETRY		MOOR_BIT(12)
+#define MOOR_QP_ATTR_SQD_EVENT		MOOR_BIT(13)	/* notify when drained */
+#define MOOR_QP_ATTR_ALL		MOOR_MASK(13, 0)
+
+struct moor_cmd_modify_qp {
+	struct moor_cmd_hdr hdr;
+	__le32 qpn;
+	__le32 mask;		/* MOOR_QP_ATTR_*: which of the following count */
+	__u8 state;		/* enum moor_qp_state */
+	__u8 access;		/* MOOR_ACCESS_REMOTE_* */
+	__u8 path_mtu;		/* 1 to 5: 256 << (n - 1) bytes */
+	__u8 max_rd_atomic;
+	__u8 max_dest_rd_atomic;
+	__u8 min_rnr_timer;	/* IBA 9.7.5.2.8 encoding, 0 to 31 */
+	__u8 timeout;		/* 4.096 us << n, 0: none */
+	__u8 retry_cnt;		/* 0 to 7 */
+	__u8 rnr_retry;		/* 0 to 7, 7: for ever */
+	__u8 sgid_index;
+	__u8 hop_limit;
+	__u8 traffic_class;
+	__le32 flow_label;
+	__le32 dest_qpn;
+	__le32 rq_psn;
+	__le32 sq_psn;
+	__u8 dmac[6];
+	__le16 udp_sport;
+	__u8 dgid[16];
+};
+
+struct moor_cmd_query_qp {
+	struct moor_cmd_hdr hdr;
+	__le32 qpn;
+	__le32 reserved1;
+};
+
+struct moor_cpl_query_qp {
+	__u8 state;		/* enum moor_qp_state */
+	__u8 sq_draining;
+	__le16 reserved1;
+	__le32 sq_psn;		/* of the next request */
+	__le32 rq_psn;		/* expected next */
+	__le32 sq_consumer;	/* WQEs fetched and done with */
+	__le32 rq_consumer;
+};
+
+struct moor_cmd_destroy_qp {
+	struct moor_cmd_hdr hdr;
+	__le32 qpn;
+	__le32 reserved1;
+};
+
+/* ---- port ---- */
+
+enum moor_gid_type {
+	MOOR_GID_NONE		= 0,	/* clears the entry */
+	MOOR_GID_ROCE_V1	= 1,
+	MOOR_GID_ROCE_V2	= 2,
+};
+
+#define MOOR_GID_NO_VLAN	0xffff
+
+struct moor_cmd_set_gid {
+	struct moor_cmd_hdr hdr;
+	__le16 index;
+	__u8 type;		/* enum moor_gid_type */
+	__u8 reserved1;
+	__le16 vlan;		/* or MOOR_GID_NO_VLAN */
+	__u8 smac[6];
+	__u8 gid[16];
+};
+
+/* ---- memory regions and windows ---- */
+
+#define MOOR_REVOKE_MAX_KEYS	24
+
+struct moor_cmd_mr_revoke {
+	struct moor_cmd_hdr hdr;
+	__le32 count;		/* 1 to MOOR_REVOKE_MAX_KEYS */
+	__le32 reserved1;
+	__le32 key[MOOR_REVOKE_MAX_KEYS];
+};
+
+/* Bit n speaks of key[n]; neither bit: the key is taken away. */
+struct moor_cpl_mr_revoke {
+	__le32 busy;		/* a window is bound; nothing changed */
+	__le32 unknown;		/* no entry is valid under this key */
+};
+
+struct moor_cmd_mr_query {
+	struct moor_cmd_hdr hdr;
+	__le32 key;		/* its consumer byte is not compared */
+	__le32 reserved1;
+};
+
+/* HWI 6.4: the dynamic state, kept in the device. */
+enum moor_mr_state {
+	MOOR_MR_STATE_INVALID	= 0,
+	MOOR_MR_STATE_VALID	= 1,
+	MOOR_MR_STATE_FREE	= 2,	/* fast-registration MR, no registration */
+	MOOR_MR_STATE_UNBOUND	= 3,	/* window */
+	MOOR_MR_STATE_BOUND	= 4,	/* window */
+	MOOR_MR_STATE_REVOKED	= 5,
+};
+
+struct moor_cpl_mr_query {
+	__u8 state;		/* enum moor_mr_state */
+	__u8 type;		/* enum moor_mrc_type */
+	__le16 reserved1;
+	__le32 key;		/* as it is now, consumer byte included */
+	__le32 windows;		/* bound to this MR */
+	__le32 mr_key;		/* window: of the MR it is bound to, else 0 */
+	__le32 qpn;		/* window of type 2, bound: its QP, else 0 */
+	__le32 access;
+	__le64 iova;
+	__le64 length;
+};
+
+struct moor_cmd_mr_windows {
+	struct moor_cmd_hdr hdr;
+	__le32 key;
+	__le32 cursor;		/* 0, then what the completion before gave */
+	__le64 buffer;		/* room for MOOR_WINDOWS_PER_PAGE entries, 4 KiB aligned */
+};
+
+struct moor_cpl_mr_windows {
+	__le32 count;		/* entries written */
+	__le32 cursor;		/* 0: that was all */
+};
+
+struct moor_window_info {
+	__le32 key;
+	__le32 type;		/* enum moor_mrc_type */
+	__le32 qpn;		/* type 2: bound to; type 1: bound through */
+	__le32 access;
+	__le64 iova;
+	__le64 length;
+};
+
+#define MOOR_WINDOWS_PER_PAGE	(MOOR_PAGE_SIZE / sizeof(struct moor_window_info))
+
+/* On-demand paging (HWI 7.4): drop translations of a range, then answer. */
+struct moor_cmd_mr_invalidate {
+	struct moor_cmd_hdr hdr;
+	__le32 key;
+	__le32 reserved1;
+	__le64 first;		/* byte of the mapped space, 4 KiB aligned */
+	__le64 length;
+};
+
+struct moor_cmd_page_response {
+	struct moor_cmd_hdr hdr;
+	__le32 token;
+	__le32 failed;		/* 0: look again; 1: the access ends in error */
+};
+
+#endif /* MOOR_CMD_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Moor hardware interface: work queue entries and completion queue entries
+ * (HWI 10 and 11). Included by moor_hw.h.
+ */
+#ifndef MOOR_QUEUE_H
+#define MOOR_QUEUE_H
+
+struct moor_sge {
+	__le64 addr;
+	__le32 length;
+	__le32 lkey;
+};
+
+enum moor_wqe_opcode {
+	MOOR_WQE_SEND		= 0x00,
+	MOOR_WQE_SEND_IMM	= 0x01,
+	MOOR_WQE_SEND_INV	= 0x02,
+	MOOR_WQE_WRITE		= 0x03,
+	MOOR_WQE_WRITE_IMM	= 0x04,
+	MOOR_WQE_READ		= 0x05,
+	MOOR_WQE_CMP_SWAP	= 0x06,
+	MOOR_WQE_FETCH_ADD	= 0x07,
+	MOOR_WQE_LOCAL_INV	= 0x08,
+	MOOR_WQE_BIND_MW	= 0x09,
+	MOOR_WQE_REG_MR		= 0x0a,
+};
+
+#define MOOR_WQE_FLAG_SIGNALED	MOOR_BIT(0)
+#define MOOR_WQE_FLAG_SOLICITED	MOOR_BIT(1)
+#define MOOR_WQE_FLAG_FENCE	MOOR_BIT(2)
+#define MOOR_WQE_FLAG_INLINE	MOOR_BIT(3)
+#define MOOR_WQE_FLAG_ALL	MOOR_MASK(3, 0)
+
+/*
+ * Head of a send WQE; a segment that depends on the opcode follows, then
+ * @num_sge scatter/gather entries or @inline_length bytes of data. What is
+ * not used is ignored, so that a slot need not be cleared.
+ */
+struct moor_sq_wqe {
+	__u8 opcode;		/* enum moor_wqe_opcode */
+	__u8 flags;		/* MOOR_WQE_FLAG_* */
+	__u8 num_sge;
+	__u8 reserved1;		/* zero */
+	union {
+		__be32 imm;		/* carried as it is */
+		__le32 inv_key;		/* SEND_INV, LOCAL_INV */
+	};
+	__le64 wr_id;		/* comes back in the CQE */
+	__le64 remote_addr;
+	__le32 rkey;
+	__le32 inline_length;
+};
+
+/* CMP_SWAP, FETCH_ADD; one SGE of eight bytes follows. */
+struct moor_wqe_atomic {
+	__le64 swap_add;
+	__le64 compare;
+};
+
+/* BIND_MW; no SGE follows. */
+struct moor_wqe_bind {
+	__le32 mw_key;		/* the window's key as it is */
+	__le32 new_key;		/* differs in the consumer byte alone */
+	__le32 mr_lkey;
+	__le32 access;		/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
+	__le64 addr;		/* in the MR's own address space */
+	__le64 length;		/* 0: unbind */
+};
+
+#define MOOR_BIND_ZERO_BASED	MOOR_BIT(31)
+
+/* REG_MR (fast registration); no SGE follows. @remote_addr is the new iova. */
+struct moor_wqe_reg {
+	__le32 key;		/* new key; differs in the consumer byte alone */
+	__le32 access;
+	__le64 length;
+	struct moor_xlat xlat;
+};
+
+struct moor_rq_wqe {
+	__le64 wr_id;
+	__u8 num_sge;
+	__u8 reserved1[7];	/* zero */
+	/* scatter/gather entries follow */
+};
+
+#define MOOR_MIN_LOG_SQ_STRIDE	6
+#define MOOR_MIN_LOG_RQ_STRIDE	5
+#define MOOR_MAX_LOG_STRIDE	9
+
+/* In a CQE of a receive queue, beside the send opcodes above. */
+#define MOOR_CQE_RECV		0x80	/* SEND of whatever kind */
+#define MOOR_CQE_RECV_WRITE_IMM	0x81	/* RDMA WRITE with immediate */
+
+#define MOOR_CQE_FLAG_IMM	MOOR_BIT(0)
+#define MOOR_CQE_FLAG_INV	MOOR_BIT(1)
+#define MOOR_CQE_FLAG_SOLICITED	MOOR_BIT(2)
+
+/* The values of enum ib_wc_status (those that Moor gives). */
+enum moor_wc_status {
+	MOOR_WC_SUCCESS			= 0,
+	MOOR_WC_LOC_LEN_ERR		= 1,
+	MOOR_WC_LOC_QP_OP_ERR		= 2,
+	MOOR_WC_LOC_PROT_ERR		= 4,
+	MOOR_WC_WR_FLUSH_ERR		= 5,
+	MOOR_WC_MW_BIND_ERR		= 6,
+	MOOR_WC_LOC_ACCESS_ERR		= 8,
+	MOOR_WC_REM_INV_REQ_ERR		= 9,
+	MOOR_WC_REM_ACCESS_ERR		= 10,
+	MOOR_WC_REM_OP_ERR		= 11,
+	MOOR_WC_RETRY_EXC_ERR		= 12,
+	MOOR_WC_RNR_RETRY_EXC_ERR	= 13,
+	MOOR_WC_GENERAL_ERR		= 21,
+};
+
+/* HWI 11.3: why, finer than the status; ibv_wc.vendor_err. */
+enum moor_syndrome {
+	MOOR_SYN_NONE		= 0x00,
+	MOOR_SYN_KEY		= 0x01,	/* no valid entry under this key */
+	MOOR_SYN_PD		= 0x02,
+	MOOR_SYN_RIGHTS		= 0x03,	/* of the MR or window */
+	MOOR_SYN_BOUNDS		= 0x04,
+	MOOR_SYN_TRANSLATION	= 0x05,	/* absent or malformed table entry */
+	MOOR_SYN_DMA		= 0x06,	/* the platform refused the address */
+	MOOR_SYN_QP_RIGHTS	= 0x07,	/* the responder QP does not allow it */
+	MOOR_SYN_ALIGNMENT	= 0x08,	/* atomic not on eight bytes */
+	MOOR_SYN_WQE		= 0x09,	/* malformed work request */
+	MOOR_SYN_LENGTH		= 0x0a,	/* message or receive buffer too long or short */
+	MOOR_SYN_WINDOW		= 0x0b,	/* not a window's or not this QP's */
+	MOOR_SYN_NO_RESPONDER	= 0x0c,	/* nothing answered */
+	MOOR_SYN_QUEUE		= 0x0d,	/* a queue itself is unreachable */
+};
+
+struct moor_cqe {
+	__le64 wr_id;
+	__le32 byte_len;
+	union {
+		__be32 imm;
+		__le32 inv_key;
+	};
+	__le32 qpn;
+	__le32 cookie;		/* of CREATE_QP */
+	__le32 wqe_index;	/* free-running index of the WQE in its queue */
+	__le32 src_qpn;
+	__u8 opcode;
+	__u8 status;		/* enum moor_wc_status */
+	__u8 flags;		/* MOOR_CQE_FLAG_* */
+	__u8 syndrome;		/* enum moor_syndrome */
+	__le32 reserved1;
+	__le64 timestamp;	/* ns, MOOR_REG_CLOCK's clock */
+	__le64 reserved2;
+	__le32 reserved3;
+	__le32 phase;		/* bit 0; written last */
+};
+
+#endif /* MOOR_QUEUE_H */
