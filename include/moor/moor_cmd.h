@@ -352,4 +352,11 @@ struct moor_cmd_page_response {
 	__le32 failed;		/* 0: look again; 1: the access ends in error */
 };
 
+_Static_assert(sizeof(struct moor_cmd) == MOOR_CMD_SIZE, "HWI 8.1");
+_Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI 8.2");
+_Static_assert(sizeof(struct moor_eqe) == 32, "HWI 9");
+_Static_assert(sizeof(struct moor_cmd_create_qp) <= MOOR_CMD_SIZE, "HWI 8.4");
+_Static_assert(sizeof(struct moor_cmd_modify_qp) <= MOOR_CMD_SIZE, "HWI 8.4");
+_Static_assert(sizeof(struct moor_cmd_mr_revoke) <= MOOR_CMD_SIZE, "HWI 6.5");
+
 #endif /* MOOR_CMD_H */

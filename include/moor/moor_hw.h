@@ -70,7 +70,7 @@
 #define MOOR_REG_CMD_LOG_SIZE		0x110	/* entries of both, log2 */
 #define MOOR_REG_DOZE_ADDR		0x118	/* 64: the dozing word, DMA address */
 #define MOOR_REG_FENCE			0x180
-#define MOOR_REG_CLOCK			0x188	/* 64: ns since reset of the model's host */
+#define MOOR_REG_CLOCK			0x188	/* 64: ns, free-running */
 #define MOOR_REG_FATAL_CODE		0x190
 
 #define MOOR_MAGIC			0x524f4f4d	/* "MOOR" in memory order */

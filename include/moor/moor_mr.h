@@ -90,4 +90,7 @@ enum moor_mrc_type {
 #define MOOR_MR_INDEX_NULL	1
 #define MOOR_MR_INDEX_FIRST	2
 
+_Static_assert(sizeof(struct moor_xlat) == 24, "HWI 7.1");
+_Static_assert(sizeof(struct moor_mr_context) == 64, "HWI 6.1");
+
 #endif /* MOOR_MR_H */

@@ -154,4 +154,8 @@ struct moor_cqe {
 	__le32 phase;		/* bit 0; written last */
 };
 
+_Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI 10.1");
+_Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI 10.2");
+_Static_assert(sizeof(struct moor_cqe) == 64, "HWI 11.1");
+
 #endif /* MOOR_QUEUE_H */
