@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The log: one line an event. Whatever the guest or the client can cause at
+ * will goes through a call site of its own with a rate limit, so that it can
+ * neither fill a disk nor bury another message.
+ */
+#ifndef MODEL_LOG_H
+#define MODEL_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a call site has printed and held back; static and zero at first. */
+struct log_site {
+	struct log_site *next;
+	const char *tag;
+	uint64_t window_start;	/* ns */
+	unsigned int printed;	/* in this window */
+	uint64_t suppressed;	/* since the last line */
+	bool known;
+};
+
+/* Opens @path for appending; NULL: stderr. Return: 0 or an errno. */
+int log_open(const char *path);
+
+/* Says what rate limits still hold back. */
+void log_flush(void);
+
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+void log_limited(struct log_site *site, const char *kind, const char *tag,
+		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* An operation that the specification, section @section, makes us refuse. */
+#define log_refused(section, ...)					\
+	do {								\
+		static struct log_site log_site_;			\
+		log_limited(&log_site_, "refused", section, __VA_ARGS__); \
+	} while (0)
+
+/* A message of the vfio-user client that cannot be right. */
+#define log_client(...)							\
+	do {								\
+		static struct log_site log_site_;			\
+		log_limited(&log_site_, "client", "vfio-user", __VA_ARGS__); \
+	} while (0)
+
+#endif /* MODEL_LOG_H */
