@@ -31,27 +31,11 @@ root_dir() {
 # enter_root ROOT COMMAND...: replaces this process with COMMAND in ROOT. The
 # mounts live in a namespace of their own and die with it: a killed command
 # leaves nothing of the host's mounted in the cache, for an rm -rf to follow.
+# ENTER_ROOT_PREFIX holds a command to run it under, as scripts/vm needs.
 enter_root() {
 	local root=$1
 	shift
-	# shellcheck disable=SC2016  # for the inner shell
-	exec unshare -m --propagation private -- bash -euc '
-		root=$1 cwd=$PWD top=$2 cache=$3; shift 3
-		mount -t proc proc "$root/proc"
-		mount --rbind /sys "$root/sys"
-		mount --rbind /dev "$root/dev"
-		mount --rbind /tmp "$root/tmp"
-		mount -t tmpfs -o mode=755 run "$root/run"
-		ln -sfn "$top/build/provider" "$root/run/moor"
-		for dir in "$top" "$cache"; do
-			mkdir -p "$root$dir"
-			mount --rbind "$dir" "$root$dir"
-		done
-		case $cwd/ in
-		"$top"/*|"$cache"/*) ;;
-		*) cwd=$top ;;
-		esac
-		exec chroot "$root" /usr/bin/env -C "$cwd" \
-			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
-	' - "$root" "$top" "$cache" "$@"
+	exec "${ENTER_ROOT_PREFIX[@]}" unshare -m --propagation private -- \
+		"$top/scripts/lib/enter-root" "$root" "$top" "$cache" "$@"
 }
+ENTER_ROOT_PREFIX=()

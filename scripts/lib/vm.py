@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boots the virtual machine: the inner half of scripts/vm.
+
+Runs inside the Debian root, as process 1 of a namespace of its own. virtme-ng
+makes the machine (its virtme-run: QEMU's command line, virtiofsd, initramfs);
+the guest's init is scripts/lib/guest-init, mounted over virtme-ng's own.
+"""
+
+import argparse
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TOP = os.environ["MOOR_TOP"]
+CACHE = os.environ["MOOR_CACHE"]
+VM = "/mnt/vm"  # shared with the guest; see scripts/lib/guest-init
+VIRTME_INIT = "/usr/lib/python3/dist-packages/virtme/guest/virtme-init"
+
+GUEST_TROUBLE, TIMED_OUT, NOT_RUN = 123, 124, 125
+
+MODEL_SWITCHES = ("strict", "trap-bar2", "sync-commands")
+MODEL_READY_SECONDS = 10
+
+# What the guest's kernel says when something is wrong with it. Warnings and
+# oopses panic (see kernel_arguments), so most of these end the guest as well.
+TROUBLE = re.compile(
+    r"Kernel panic|BUG: |WARNING: |Oops: |general protection fault|"
+    r"INFO: task .* blocked|rcu: INFO: .* stall|soft lockup|hard LOCKUP|"
+    r"UBSAN: |KASAN: |unreferenced object|DMAR: \[(DMA|INTR)|refcount_t: |"
+    r"list_(add|del) corruption|scheduling while atomic"
+)
+
+
+class NotRun(Exception):
+    """The guest could not be started."""
+
+
+def say(text):
+    print(f"vm: {text}", file=sys.stderr, flush=True)
+
+
+def parse_arguments(argv):
+    """The options of scripts/vm, whose comment is their help text."""
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message):
+            raise NotRun(f"{message}; see scripts/vm --help")
+
+    command = None
+    if "--" in argv:
+        at = argv.index("--")
+        argv, command = argv[:at], argv[at + 1:]
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--kernel", default="newest")
+    parser.add_argument("--cpus", type=int)
+    parser.add_argument("--mem", default="2G")
+    parser.add_argument("--nics", type=int, choices=range(9), default=1)
+    parser.add_argument("--timeout", type=float)
+    for switch in ("iommu", "icount", "no-driver", "no-kvm", "verbose") + MODEL_SWITCHES:
+        parser.add_argument("--" + switch, action="store_true")
+    for many in ("share", "append", "qemu-arg", "model-arg"):
+        parser.add_argument("--" + many, action="append", default=[])
+    parser.add_argument("--log")
+    # An option's value may itself begin with a dash: --append -x.
+    joined = []
+    words = iter(argv)
+    for word in words:
+        if word in ("--append", "--qemu-arg", "--model-arg"):
+            word += "=" + next(words, "")
+        joined.append(word)
+    options = parser.parse_args(joined)
+    options.command = command or None
+    if options.cpus is None:
+        options.cpus = 1 if options.icount else 2
+    if not re.fullmatch(r"[1-9]\d*[MG]", options.mem):
+        raise NotRun(f"--mem {options.mem}: a number and M or G expected, such as 2G")
+    if options.icount and options.cpus != 1:
+        raise NotRun("--icount works with one processor only; leave --cpus out")
+    if options.timeout is None:
+        options.timeout = 1800 if options.command else 0
+    return options
+
+
+def find_kernel(which):
+    """Image and version of the kernel to boot."""
+    if which in ("newest", "lts"):
+        with open(f"/etc/moor/kernel-{which}", encoding="ascii") as file:
+            version = file.read().strip()
+        return f"/boot/vmlinuz-{version}", version
+    if "/" not in which:
+        raise NotRun(f"--kernel {which}: newest, lts or the path of an image expected "
+                     f"(for one in this folder, ./{which})")
+    found = subprocess.run(["file", "-bL", which], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"version (\S+)", found)
+    if not match:
+        raise NotRun(f"--kernel {which}: not a kernel image that can be booted: {found.strip()}")
+    return which, match.group(1)
+
+
+def find_driver(options, version):
+    """moor.ko for this kernel, or nothing where none is wanted."""
+    if options.no_driver or options.nics == 0:
+        return ""
+    driver = f"{TOP}/build/modules/{version}/moor.ko"
+    if not os.path.exists(driver):
+        raise NotRun(f"no driver for this kernel: build/modules/{version}/moor.ko is missing; "
+                     "run 'make modules', or boot with --no-driver")
+    return driver
+
+
+def kvm_works():
+    """Whether KVM runs a guest: the device may be there and every guest hang.
+
+    A boot sector that ends QEMU with status 1 (through isa-debug-exit) is the
+    test. The answer holds until the host boots again, so it is kept.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        known = f"{CACHE}/kvm-{file.read().strip()}"
+    if not os.path.exists(known):
+        sector = f"{VM}/boot-sector"
+        code = bytes.fromhex("ba f4 00 30 c0 ee f4")  # mov dx,0xf4; xor al,al; out dx,al; hlt
+        with open(sector, "wb") as file:
+            file.write(code.ljust(510, b"\0") + b"\x55\xaa")
+        try:
+            ended = subprocess.run(
+                ["qemu-system-x86_64", "-accel", "kvm", "-m", "64", "-display", "none", "-nodefaults",
+                 "-device", "isa-debug-exit,iobase=0xf4", "-drive", f"file={sector},format=raw"],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+            works = ended.returncode == 1 and not ended.stderr
+        except subprocess.TimeoutExpired:
+            works = False
+        with open(known, "w", encoding="ascii") as file:
+            file.write("yes\n" if works else "no\n")
+    with open(known, encoding="ascii") as file:
+        return file.read().strip() == "yes"
+
+
+class Model:
+    """One running moor-nic."""
+
+    def __init__(self, options, index, log):
+        self.name = f"NIC {index}"
+        self.socket = f"/run/nic{index}.sock"
+        self.log = f"{log}/nic{index}.log"
+        program = os.environ.get("MOOR_NIC", f"{TOP}/build/model/moor-nic")
+        if not os.access(program, os.X_OK):
+            raise NotRun(f"no NIC model: {os.path.relpath(program, TOP)} is missing; "
+                         "run 'make model-in-root', or boot with --nics 0")
+        ready, ready_write = os.pipe()
+        arguments = [program, "--socket", self.socket, "--ready-fd", str(ready_write),
+                     "--index", str(index), "--control", f"/run/nic{index}.control"]
+        arguments += [f"--{switch}" for switch in MODEL_SWITCHES
+                      if getattr(options, switch.replace("-", "_"))]
+        arguments += [arg.replace("{}", str(index)) for arg in options.model_arg]
+        with open(self.log, "wb") as file:
+            self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=file,
+                                            stderr=file, pass_fds=[ready_write])
+        os.close(ready_write)
+        self.ready = ready
+
+    def wait_ready(self):
+        """Returns once the model listens."""
+        readable, _, _ = select.select([self.ready], [], [], MODEL_READY_SECONDS)
+        if not readable or not os.read(self.ready, 16).startswith(b"ready"):
+            how = "did not say that it is ready" if self.process.poll() is None else \
+                f"ended with status {self.process.returncode}"
+            raise NotRun(f"the model of {self.name} {how}: {last_line(self.log)} (log: {shown(self.log)})")
+        os.close(self.ready)
+
+    def death(self):
+        """How it died, if it did while the guest was running."""
+        status = self.process.poll()
+        if status is None:
+            return None
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return f"the model of {self.name} {how}: {last_line(self.log)}"
+
+
+def last_line(path):
+    """What a log ends with."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().strip().splitlines()
+    return lines[-1] if lines else "its log is empty"
+
+
+def shown(path):
+    """A path as it is given to the user."""
+    return os.path.relpath(path, TOP) if path.startswith(TOP + "/") else path
+
+
+def write_guest_files(options, driver):
+    """What scripts/lib/guest-init reads."""
+    interactive = options.command is None
+    size = shutil.get_terminal_size()
+    settings = {
+        "folders": [TOP] + options.share,
+        "provider": f"{TOP}/build/provider",
+        "cwd": os.getcwd(),
+        "driver": driver,
+        "nics": str(options.nics),
+        "console": "ttyS0" if interactive else "",
+        "rows": str(size.lines),
+        "columns": str(size.columns),
+        "TERM": os.environ.get("TERM", "dumb"),
+    }
+    with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
+        for name, value in settings.items():
+            if isinstance(value, list):
+                value = f"({' '.join(shlex.quote(item) for item in value)})"
+            else:
+                value = shlex.quote(value)
+            file.write(f"{name}={value}\n")
+        file.write("export TERM\n")
+    if not interactive:
+        with open(f"{VM}/command", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"exec {shlex.join(options.command)}\n")
+
+
+def kernel_arguments(options):
+    """What the guest's kernel is told, besides what virtme-ng tells it."""
+    arguments = [
+        # Everything that is wrong ends the guest and is on the console.
+        "panic_on_warn=1", "oops=panic", "panic=-1",
+        "sysctl.kernel.hung_task_panic=1",
+        "console=hvc0", "ignore_loglevel",
+        # What only costs boot time on an emulated processor.
+        "mitigations=off", "nokaslr", "audit=0", "apparmor=0", "random.trust_cpu=on",
+        "rcupdate.rcu_expedited=1", "cryptomgr.notests", "no_timer_check", "8250.nr_uarts=1",
+        "i8042.noaux=1", "i8042.nokbd=1", "i8042.nopnp=1", "fsck.mode=skip",
+    ]
+    if options.icount:
+        arguments += ["nowatchdog"]
+    if options.iommu:
+        arguments += ["intel_iommu=on", "iommu.strict=1"]
+    return arguments + options.append
+
+
+def qemu_arguments(options, models, console):
+    """What QEMU is told, besides what virtme-ng tells it."""
+    arguments = ["-nodefaults", "-no-reboot",
+                 # Everything the guest's kernel prints, into a file.
+                 "-chardev", f"file,id=moorlog,path={console}",
+                 "-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
+    if not options.kvm:
+        arguments += ["-cpu", "max"]
+    if options.icount:
+        arguments += ["-icount", "shift=0,sleep=on"]
+    if options.iommu:  # before the devices behind it
+        arguments += ["-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"]
+    for model in models:
+        device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": model.socket}}
+        arguments += ["-device", json.dumps(device)]
+    return arguments + options.qemu_arg
+
+
+def virtme_arguments(options, image, models, console):
+    """The whole command line of virtme-run."""
+    arguments = ["virtme-run", "--kimg", image, "--mods", "auto", "--rw",
+                 "--memory", options.mem, "--cpus", str(options.cpus), "--disable-microvm"]
+    if not options.kvm:
+        arguments += ["--disable-kvm"]
+    for argument in kernel_arguments(options):
+        arguments += ["--kopt", argument]
+    if options.command is not None:
+        # guest-init takes the command from a file; this sets up the channels.
+        arguments += ["--script-sh", "true"]
+    else:
+        arguments += ["--disable-monitor"]
+    return arguments + ["--qemu-opts"] + qemu_arguments(options, models, console)
+
+
+def kernel_trouble(console):
+    """The part of the console log that says what is wrong, or nothing."""
+    try:
+        with open(console, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    for number, line in enumerate(lines):
+        if TROUBLE.search(line):
+            return lines[max(0, number - 3):number + 60]
+    return []
+
+
+def read_once(name):
+    """A file that the guest may have written."""
+    try:
+        with open(f"{VM}/{name}", encoding="utf-8") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def run_guest(options, arguments, models, log):
+    """Runs virtme-run until it ends, time is over or a model dies: why it ended."""
+    stdin = sys.stdin
+    if options.command is not None and (stdin is None or stdin.isatty()):
+        stdin = subprocess.DEVNULL
+    verbose = open(f"{log}/qemu.log", "wb")
+    started = time.monotonic()
+    guest = subprocess.Popen(arguments, stdin=stdin)
+    pidfds = {os.pidfd_open(guest.pid): None}
+    for model in models:
+        pidfds[os.pidfd_open(model.process.pid)] = model
+    verbose.close()
+    left = options.timeout - (time.monotonic() - started) if options.timeout else None
+    ended, _, _ = select.select(list(pidfds), [], [], left)
+    if not ended:
+        return "timeout"
+    if not any(pidfds[fd] is None for fd in ended):
+        return "model"
+    guest.wait()
+    return "guest"
+
+
+def verdict(options, why, models, log):
+    """The exit status, and what is to be said about it."""
+    console = f"{log}/console.log"
+    trouble = kernel_trouble(console)
+    deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
+    if trouble:
+        say("guest kernel reported a problem:")
+        for line in trouble:
+            print(f"  {line}", file=sys.stderr)
+        return GUEST_TROUBLE
+    for death in deaths:
+        say(death)
+    if deaths:
+        return GUEST_TROUBLE
+    status = read_once("status")
+    if status:
+        return int(status)
+    if why == "timeout":
+        say(f"timeout: the guest was ended after {options.timeout:g} s (--timeout)")
+        return TIMED_OUT
+    reason = read_once("trouble")
+    if reason:
+        say(f"guest not ready for the command: {reason}")
+    elif "moor-vm: running the command" in (open(console, errors="replace").read() if os.path.exists(console) else ""):
+        say("the guest ended before the command did, without a word from its kernel")
+        return GUEST_TROUBLE
+    else:
+        say("the guest did not start")
+    return NOT_RUN
+
+
+def main():
+    """Exit status: see scripts/vm."""
+    options = parse_arguments(sys.argv[1:])
+    log = options.log or f"{TOP}/build/log/vm-{time.strftime('%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
+    os.makedirs(log, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "vm", "/mnt"], check=True)
+    os.mkdir(VM)
+    image, version = find_kernel(options.kernel)
+    driver = find_driver(options, version)
+    options.kvm = not (options.no_kvm or options.icount) and kvm_works()
+    write_guest_files(options, driver)
+    # The host's files are the guest's: what it must not write is made
+    # read-only here, on the one mount that it gets as its root.
+    subprocess.run(["mount", "--bind", f"{TOP}/scripts/lib/guest-init", VIRTME_INIT], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", "/"], check=True)
+    models = [Model(options, index, log) for index in range(options.nics)]
+    for model in models:
+        model.wait_ready()
+    arguments = virtme_arguments(options, image, models, f"{log}/console.log")
+    with open(f"{log}/command", "w", encoding="utf-8") as file:
+        file.write(shlex.join(arguments) + "\n")
+    if options.verbose:
+        say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
+    why = run_guest(options, arguments, models, log)
+    status = verdict(options, why, models, log)
+    if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
+        say(f"logs: {shown(log)}")
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except NotRun as reason:
+        say(str(reason))
+        sys.exit(NOT_RUN)
