@@ -202,7 +202,6 @@ def write_guest_files(options, driver):
     interactive = options.command is None
     size = shutil.get_terminal_size()
     settings = {
-        "folders": [TOP] + options.share,
         "provider": f"{TOP}/build/provider",
         "cwd": os.getcwd(),
         "driver": driver,
@@ -214,12 +213,10 @@ def write_guest_files(options, driver):
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
-            if isinstance(value, list):
-                value = f"({' '.join(shlex.quote(item) for item in value)})"
-            else:
-                value = shlex.quote(value)
-            file.write(f"{name}={value}\n")
+            file.write(f"{name}={shlex.quote(value)}\n")
         file.write("export TERM\n")
+    with open(f"{VM}/folders", "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(folder + "\n" for folder in [TOP] + options.share)
     if not interactive:
         with open(f"{VM}/command", "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"exec {shlex.join(options.command)}\n")
@@ -250,8 +247,8 @@ def qemu_arguments(options, models, console):
                  # Everything the guest's kernel prints, into a file.
                  "-chardev", f"file,id=moorlog,path={console}",
                  "-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
-    if not options.kvm:
-        arguments += ["-cpu", "max"]
+    # Emulated, QEMU's plain processor (virtme-ng's choice) boots in two thirds
+    # of the time of "-cpu max": the C library picks no wide vectors.
     if options.icount:
         arguments += ["-icount", "shift=0,sleep=on"]
     if options.iommu:  # before the devices behind it
@@ -300,26 +297,50 @@ def read_once(name):
         return ""
 
 
-def run_guest(options, arguments, models, log):
+def pass_on(source, sink):
+    """Writes to sink what can be read from source now: false at the end of either."""
+    data = os.read(source, 65536)
+    try:
+        left = data
+        while left:
+            left = left[os.write(sink, left):]
+    except BrokenPipeError:
+        return False
+    return bool(data)
+
+
+def run_guest(options, arguments, models):
     """Runs virtme-run until it ends, time is over or a model dies: why it ended."""
-    stdin = sys.stdin
-    if options.command is not None and (stdin is None or stdin.isatty()):
-        stdin = subprocess.DEVNULL
-    verbose = open(f"{log}/qemu.log", "wb")
-    started = time.monotonic()
-    guest = subprocess.Popen(arguments, stdin=stdin)
-    pidfds = {os.pidfd_open(guest.pid): None}
-    for model in models:
-        pidfds[os.pidfd_open(model.process.pid)] = model
-    verbose.close()
-    left = options.timeout - (time.monotonic() - started) if options.timeout else None
-    ended, _, _ = select.select(list(pidfds), [], [], left)
-    if not ended:
-        return "timeout"
-    if not any(pidfds[fd] is None for fd in ended):
-        return "model"
-    guest.wait()
-    return "guest"
+    pipes = {}
+    if options.command is None:
+        guest = subprocess.Popen(arguments)
+    else:
+        # Not our own output: QEMU opens what it is given anew, which truncates
+        # a file that it was redirected to.
+        stdin = sys.stdin if sys.stdin and not sys.stdin.isatty() else subprocess.DEVNULL
+        guest = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pipes = {guest.stdout.fileno(): 1, guest.stderr.fileno(): 2}
+    ends = {os.pidfd_open(guest.pid): "guest"}
+    ends.update((os.pidfd_open(model.process.pid), "model") for model in models)
+    deadline = time.monotonic() + options.timeout if options.timeout else None
+    why = None
+    while True:
+        # When it is over, only what is in the pipes already counts.
+        left = 0 if why else deadline and max(0, deadline - time.monotonic())
+        readable, _, _ = select.select(list(pipes) + ([] if why else list(ends)), [], [], left)
+        for pipe in [fd for fd in readable if fd in pipes]:
+            if not pass_on(pipe, pipes[pipe]):
+                del pipes[pipe]
+        if why and not readable:
+            break
+        ended = [ends[fd] for fd in readable if fd in ends]
+        if ended:
+            why = "guest" if "guest" in ended else "model"
+        elif not readable:
+            why = "timeout"
+    if why == "guest":
+        guest.wait()
+    return why
 
 
 def verdict(options, why, models, log):
@@ -376,7 +397,7 @@ def main():
         file.write(shlex.join(arguments) + "\n")
     if options.verbose:
         say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
-    why = run_guest(options, arguments, models, log)
+    why = run_guest(options, arguments, models)
     status = verdict(options, why, models, log)
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
         say(f"logs: {shown(log)}")
