@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Mapping of doorbell and kick pages. The kernel puts the slots of many queues
+ * on one page; a page is mapped when the first of them comes and unmapped with
+ * the last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "moor.h"
+
+static void *map_device_page(struct moor_context *ctx, uint64_t offset)
+{
+	void *page = mmap(NULL, MOOR_PAGE_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, ctx->vctx.context.cmd_fd, offset);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static struct moor_doorbell_page *map_pages(struct moor_context *ctx,
+					    const struct moor_doorbell *where)
+{
+	struct moor_doorbell_page *page = calloc(1, sizeof(*page));
+
+	if (!page)
+		return NULL;
+	page->offset = where->doorbell_mmap_offset;
+	page->doorbells = map_device_page(ctx, where->doorbell_mmap_offset);
+	if (!page->doorbells)
+		goto free_page;
+	page->kicks = map_device_page(ctx, where->kick_mmap_offset);
+	if (!page->kicks)
+		goto unmap_doorbells;
+	list_add(&ctx->doorbell_pages, &page->entry);
+	return page;
+
+unmap_doorbells:
+	munmap(page->doorbells, MOOR_PAGE_SIZE);
+free_page:
+	free(page);
+	return NULL;
+}
+
+static struct moor_doorbell_page *find_page(struct moor_context *ctx,
+					    uint64_t offset)
+{
+	struct moor_doorbell_page *page;
+
+	list_for_each(&ctx->doorbell_pages, page, entry)
+		if (page->offset == offset)
+			return page;
+	return NULL;
+}
+
+/**
+ * moor_slot_get - map the slot that the kernel gave to a queue
+ * @ctx: the context
+ * @where: pages, as the kernel answered
+ * @slot_offset: byte offset of the slot in them
+ * @slot: filled in
+ *
+ * Returns 0 or an errno.
+ */
+int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
+		  uint32_t slot_offset, struct moor_slot *slot)
+{
+	struct moor_doorbell_page *page;
+
+	if (slot_offset > MOOR_PAGE_SIZE - MOOR_DB_SLOT_SIZE ||
+	    slot_offset % MOOR_DB_SLOT_SIZE)
+		return EPROTO;
+
+	pthread_mutex_lock(&ctx->lock);
+	page = find_page(ctx, where->doorbell_mmap_offset);
+	if (!page)
+		page = map_pages(ctx, where);
+	if (page)
+		page->users++;
+	pthread_mutex_unlock(&ctx->lock);
+	if (!page)
+		return ENOMEM;
+
+	slot->page = page;
+	slot->doorbell = page->doorbells + slot_offset;
+	slot->kick = page->kicks + slot_offset;
+	slot->doze = ctx->doze;
+	return 0;
+}
+
+/**
+ * moor_slot_put - give back what moor_slot_get() gave
+ * @ctx: the context
+ * @slot: the slot; the kernel's part of its queue is gone
+ */
+void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot)
+{
+	struct moor_doorbell_page *page = slot->page;
+
+	pthread_mutex_lock(&ctx->lock);
+	if (--page->users == 0) {
+		list_del(&page->entry);
+		munmap(page->kicks, MOOR_PAGE_SIZE);
+		munmap(page->doorbells, MOOR_PAGE_SIZE);
+		free(page);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Doorbells (HWI 5): where a queue's slot is mapped, and how it is rung.
+ */
+#ifndef MOOR_PROVIDER_DOORBELL_H
+#define MOOR_PROVIDER_DOORBELL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <ccan/list.h>
+#include <rdma/moor-abi.h>
+#include <util/compiler.h>
+#include <util/mmio.h>
+#include <util/udma_barrier.h>
+
+struct moor_context;
+
+/**
+ * struct moor_doorbell_page - a doorbell page and its kick page, mapped once
+ * however many queues have slots there
+ * @entry: in moor_context.doorbell_pages
+ * @offset: mmap offset of the doorbell page, by which it is found
+ * @doorbells: the doorbell page
+ * @kicks: the kick page
+ * @users: slots handed out; protected by moor_context.lock
+ */
+struct moor_doorbell_page {
+	struct list_node entry;
+	uint64_t offset;
+	void *doorbells;
+	void *kicks;
+	unsigned int users;
+};
+
+/**
+ * struct moor_slot - the doorbell slot of one queue
+ * @doorbell: eight bytes, keeps what was stored last
+ * @kick: four bytes at the same place of the kick page
+ * @doze: the dozing word, read-only
+ * @page: what to give back
+ */
+struct moor_slot {
+	void *doorbell;
+	void *kick;
+	const __le32 *doze;
+	struct moor_doorbell_page *page;
+};
+
+int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
+		  uint32_t slot_offset, struct moor_slot *slot);
+void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot);
+
+/*
+ * Tells the device a new index. What the index speaks of is in memory before
+ * it, and the flush sees to it that values stored by different CPUs under a
+ * lock reach the device in the order of the lock.
+ */
+static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
+{
+	udma_to_device_barrier();
+	mmio_write64(slot->doorbell, value);
+	mmio_flush_writes();
+}
+
+/*
+ * Wakes the device if it dozes; to be called after moor_slot_store() on a send
+ * queue. This is one half of a Dekker handshake: we store the slot and load
+ * the dozing word, the device stores the dozing word and loads the slot, and
+ * one of the two must see the other's store. No architecture keeps a load
+ * behind an earlier store by itself, so it takes a full barrier; and as the
+ * slot may be mapped write-combining, its buffer must have been drained
+ * before (moor_slot_store() does that: a fence for ordinary memory alone need
+ * not, outside of x86).
+ */
+static inline void moor_kick(const struct moor_slot *slot)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(mmio_read32(slot->doze)))
+		mmio_write32(slot->kick, 1);
+}
+
+#endif /* MOOR_PROVIDER_DOORBELL_H */

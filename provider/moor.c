@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * libmoor: libibverbs' provider for the Moor NIC. Matching the device, opening
+ * it, and what one can ask about it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "moor.h"
+#include "moor_abi.h"
+
+/* The dozing word of a device that never dozes. */
+static const __le32 never_dozes;
+
+static int moor_query_device_ex(struct ibv_context *context,
+				const struct ibv_query_device_ex_input *input,
+				struct ibv_device_attr_ex *attr,
+				size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t version;
+	int err;
+
+	err = ibv_cmd_query_device_any(context, input, attr, attr_size,
+				       &resp, &resp_size);
+	if (err)
+		return err;
+	version = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
+		 "%u.%u", (unsigned int)FIELD_GET(MOOR_VERSION_MAJOR, version),
+		 (unsigned int)FIELD_GET(MOOR_VERSION_MINOR, version));
+	return 0;
+}
+
+static int moor_query_port(struct ibv_context *context, uint8_t port,
+			   struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
+}
+
+static void unmap_doze(struct moor_context *ctx)
+{
+	if (ctx->doze != &never_dozes)
+		munmap((void *)ctx->doze, MOOR_PAGE_SIZE);
+}
+
+static void moor_free_context(struct ibv_context *context)
+{
+	struct moor_context *ctx = to_moor_context(context);
+	uint32_t i;
+
+	for (i = 0; i < MOOR_QP_CHUNKS; i++)
+		free((void *)atomic_load(&ctx->qps[i]));
+	unmap_doze(ctx);
+	pthread_mutex_destroy(&ctx->lock);
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}
+
+static const struct verbs_context_ops moor_context_ops = {
+	.alloc_parent_domain = moor_alloc_parent_domain,
+	.alloc_pd = moor_alloc_pd,
+	.alloc_td = moor_alloc_td,
+	.cq_event = moor_cq_event,
+	.create_ah = moor_create_ah,
+	.create_cq = moor_create_cq,
+	.create_cq_ex = moor_create_cq_ex,
+	.create_qp = moor_create_qp,
+	.create_qp_ex = moor_create_qp_ex,
+	.dealloc_pd = moor_dealloc_pd,
+	.dealloc_td = moor_dealloc_td,
+	.dereg_mr = moor_dereg_mr,
+	.destroy_ah = moor_destroy_ah,
+	.destroy_cq = moor_destroy_cq,
+	.destroy_qp = moor_destroy_qp,
+	.free_context = moor_free_context,
+	.modify_qp = moor_modify_qp,
+	.poll_cq = moor_poll_cq,
+	.post_recv = moor_post_recv,
+	.post_send = moor_post_send,
+	.query_device_ex = moor_query_device_ex,
+	.query_port = moor_query_port,
+	.query_qp = moor_query_qp,
+	.reg_mr = moor_reg_mr,
+	.req_notify_cq = moor_req_notify_cq,
+	.resize_cq = moor_resize_cq,
+};
+
+/* HWI 1: another major version is another interface. */
+static int check_version(const struct ibv_device *device, uint32_t version)
+{
+	unsigned int major = FIELD_GET(MOOR_VERSION_MAJOR, version);
+
+	if (major == MOOR_HW_VERSION_MAJOR)
+		return 0;
+	fprintf(stderr,
+		"libmoor: %s: the device has hardware interface version %u.%u, this provider knows version %u.%u only; the device is not used\n",
+		device->name, major,
+		(unsigned int)FIELD_GET(MOOR_VERSION_MINOR, version),
+		MOOR_HW_VERSION_MAJOR, MOOR_HW_VERSION_MINOR);
+	return EPROTONOSUPPORT;
+}
+
+static int map_doze(struct moor_context *ctx, int cmd_fd,
+		    const struct moor_ucmd_get_context_resp *resp)
+{
+	void *page;
+
+	ctx->doze = &never_dozes;
+	if (!(resp->features & MOOR_FEATURE_DOZES))
+		return 0;
+	page = mmap(NULL, MOOR_PAGE_SIZE, PROT_READ, MAP_SHARED, cmd_fd,
+		    resp->doze_mmap_offset);
+	if (page == MAP_FAILED)
+		return errno;
+	ctx->doze = page;
+	return 0;
+}
+
+static int get_limits(struct moor_context *ctx)
+{
+	struct ibv_device_attr_ex attr;
+	int err;
+
+	err = ibv_cmd_query_device_any(&ctx->vctx.context, NULL, &attr,
+				       sizeof(attr.orig_attr), NULL, NULL);
+	if (err)
+		return err;
+	ctx->max_wr = attr.orig_attr.max_qp_wr;
+	ctx->max_sge = attr.orig_attr.max_sge;
+	ctx->max_cqe = attr.orig_attr.max_cqe;
+	return 0;
+}
+
+static struct verbs_context *moor_alloc_context(struct ibv_device *device,
+						int cmd_fd, void *private_data)
+{
+	struct moor_ucmd_get_context_resp resp = {};
+	struct moor_ucmd_get_context cmd = {};
+	struct moor_context *ctx;
+	int err;
+
+	(void)private_data;
+	ctx = verbs_init_and_alloc_context(device, cmd_fd, ctx, vctx,
+					   RDMA_DRIVER_UNKNOWN);
+	if (!ctx)
+		return NULL;
+	err = ibv_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
+				  &resp.ibv_resp, sizeof(resp));
+	if (!err)
+		err = check_version(device, resp.hw_version);
+	if (!err)
+		err = map_doze(ctx, cmd_fd, &resp);
+	if (err)
+		goto uninit;
+	err = get_limits(ctx);
+	if (err)
+		goto unmap;
+	ctx->max_inline = resp.max_inline;
+	pthread_mutex_init(&ctx->lock, NULL);
+	list_head_init(&ctx->doorbell_pages);
+	verbs_set_ops(&ctx->vctx, &moor_context_ops);
+	return &ctx->vctx;
+
+unmap:
+	unmap_doze(ctx);
+uninit:
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+	errno = err;
+	return NULL;
+}
+
+static struct verbs_device *moor_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
+{
+	struct moor_device *dev = calloc(1, sizeof(*dev));
+
+	(void)sysfs_dev;
+	return dev ? &dev->vdev : NULL;
+}
+
+static void moor_uninit_device(struct verbs_device *vdev)
+{
+	free(container_of(vdev, struct moor_device, vdev));
+}
+
+/* The kernel knows no driver ID of Moor's: PCI IDs it is. */
+static const struct verbs_match_ent moor_match_table[] = {
+	VERBS_PCI_MATCH(MOOR_PCI_VENDOR_ID, MOOR_PCI_DEVICE_ID, NULL),
+	{}
+};
+
+static const struct verbs_device_ops moor_device_ops = {
+	.name = "moor",
+	.match_min_abi_version = MOOR_UVERBS_ABI_VERSION,
+	.match_max_abi_version = MOOR_UVERBS_ABI_VERSION,
+	.match_table = moor_match_table,
+	.alloc_device = moor_alloc_device,
+	.uninit_device = moor_uninit_device,
+	.alloc_context = moor_alloc_context,
+};
+
+PROVIDER_DRIVER(moor, moor_device_ops);

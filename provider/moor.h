@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * libmoor: the objects of the libibverbs provider.
+ */
+#ifndef MOOR_PROVIDER_H
+#define MOOR_PROVIDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ccan/container_of.h>
+#include <ccan/list.h>
+#include <infiniband/driver.h>
+#include <moor/moor_hw.h>
+#include <util/util.h>
+
+#include "doorbell.h"
+
+/* What a parent domain's allocator is asked memory for. */
+enum moor_resource {
+	MOOR_RESOURCE_QP	= 1,
+	MOOR_RESOURCE_CQ	= 2,
+};
+
+/* QPs by the cookie that CQEs carry; chunks are made as they are needed. */
+#define MOOR_QP_CHUNK_SHIFT	8
+#define MOOR_QP_CHUNK_SIZE	(1u << MOOR_QP_CHUNK_SHIFT)
+#define MOOR_QP_CHUNKS		1024
+#define MOOR_QP_COOKIES		(MOOR_QP_CHUNKS * MOOR_QP_CHUNK_SIZE)
+
+struct moor_device {
+	struct verbs_device vdev;
+};
+
+/**
+ * struct moor_context - an open device
+ * @vctx: the common part
+ * @doze: the dozing word; a constant zero if the device never dozes
+ * @max_inline: bytes of inline data a WQE may have
+ * @max_wr: entries of a work queue
+ * @max_sge: SGEs of a WQE
+ * @max_cqe: entries of a CQ
+ * @lock: protects what follows, except against look-ups in @qps
+ * @doorbell_pages: struct moor_doorbell_page
+ * @next_cookie: where the search for a free cookie starts
+ * @qps: cookie >> MOOR_QP_CHUNK_SHIFT gives the chunk, the rest the entry. An
+ *	entry is cleared under the locks of the QP's CQs, so that who holds
+ *	one of them keeps the QP alive.
+ */
+struct moor_context {
+	struct verbs_context vctx;
+	const __le32 *doze;
+	uint32_t max_inline;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t max_cqe;
+
+	pthread_mutex_t lock;
+	struct list_head doorbell_pages;
+	uint32_t next_cookie;
+	struct moor_qp *_Atomic *_Atomic qps[MOOR_QP_CHUNKS];
+};
+
+struct moor_td {
+	struct ibv_td td;
+	atomic_int users;
+};
+
+/**
+ * struct moor_pd - a protection domain or a parent domain
+ * @pd: the common part
+ * @users: parent domains made of it, queues with memory from its allocator
+ * @contained: parent domain: the PD it stands for; else NULL
+ * @td: parent domain: its thread domain, or NULL
+ * @alloc: parent domain: allocator for queue memory, or NULL
+ * @free: goes with @alloc
+ * @pd_context: handed to both
+ */
+struct moor_pd {
+	struct ibv_pd pd;
+	atomic_int users;
+	struct moor_pd *contained;
+	struct moor_td *td;
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size,
+		       size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr,
+		     uint64_t resource_type);
+	void *pd_context;
+};
+
+/**
+ * struct moor_buf - page-aligned memory of a queue
+ * @addr: where it is
+ * @size: bytes, whole pages
+ * @owner: the parent domain whose allocator gave it; NULL: it was mapped
+ * @resource: what the allocator was told
+ */
+struct moor_buf {
+	void *addr;
+	size_t size;
+	struct moor_pd *owner;
+	enum moor_resource resource;
+};
+
+/* A lock that costs nothing where the consumer promised a single thread. */
+struct moor_lock {
+	pthread_spinlock_t spin;
+	bool needed;
+};
+
+/**
+ * struct moor_cq - a completion queue
+ * @vcq: the common part
+ * @lock: protects all that follows
+ * @buf: memory of the ring
+ * @ring: CQEs
+ * @log_cqe: log2 of their number
+ * @consumer: free-running index of the next CQE to look at
+ * @announced: @consumer as the device was told last
+ * @arm: arm and arm sequence as they stand in the doorbell
+ * @any_pending: armed for any completion, and no event was fetched since
+ * @slot: the doorbell
+ * @current: ibv_start_poll(): the CQE that the readers read
+ * @parent: parent domain that the CQ was made with, or NULL
+ */
+struct moor_cq {
+	struct verbs_cq vcq;
+	struct moor_lock lock;
+	struct moor_buf buf;
+	struct moor_cqe *ring;
+	uint32_t log_cqe;
+	uint32_t consumer;
+	uint32_t announced;
+	uint64_t arm;
+	bool any_pending;
+	struct moor_slot slot;
+	const struct moor_cqe *current;
+	struct moor_pd *parent;
+};
+
+/**
+ * struct moor_wq - a send or receive queue
+ * @lock: protects @producer and the slots from it on
+ * @ring: WQEs of 1 << @log_stride bytes
+ * @mask: number of WQEs - 1
+ * @max_sge: SGEs that fit into one, 0 with @depth: there is no such queue
+ * @depth: number of WQEs
+ * @producer: free-running index of the next WQE to post
+ * @consumer: index after the last WQE known to be done; the CQ's poller
+ *	stores it, the poster loads it
+ * @slot: the doorbell
+ */
+struct moor_wq {
+	struct moor_lock lock;
+	void *ring;
+	uint32_t log_stride;
+	uint32_t depth;
+	uint32_t mask;
+	uint32_t max_sge;
+	uint32_t producer;
+	_Atomic uint32_t consumer;
+	struct moor_slot slot;
+};
+
+/**
+ * struct moor_qp - a queue pair
+ * @vqp: the common part
+ * @sq: send queue
+ * @rq: receive queue
+ * @max_inline: bytes of inline data that fit into a send WQE
+ * @cookie: its place in moor_context.qps
+ * @always: WQE flags that every send request gets (SIGNALED or none)
+ * @buf: memory of both rings
+ * @wr: ibv_wr_*: the WQE being built; NULL after an error
+ * @wr_producer: ibv_wr_*: @sq.producer to be
+ * @wr_error: ibv_wr_*: first error since ibv_wr_start()
+ * @parent: parent domain that the QP was made with, or NULL
+ */
+struct moor_qp {
+	struct verbs_qp vqp;
+	struct moor_wq sq;
+	struct moor_wq rq;
+	uint32_t max_inline;
+	uint32_t cookie;
+	uint8_t always;
+	struct moor_buf buf;
+	struct moor_sq_wqe *wr;
+	uint32_t wr_producer;
+	int wr_error;
+	struct moor_pd *parent;
+};
+
+struct moor_ah {
+	struct ibv_ah ah;
+	uint8_t dmac[6];
+};
+
+static inline struct moor_context *to_moor_context(struct ibv_context *context)
+{
+	return container_of(context, struct moor_context, vctx.context);
+}
+
+static inline struct moor_pd *to_moor_pd(struct ibv_pd *pd)
+{
+	return container_of(pd, struct moor_pd, pd);
+}
+
+static inline struct moor_cq *to_moor_cq(struct ibv_cq *cq)
+{
+	return container_of(cq, struct moor_cq, vcq.cq);
+}
+
+static inline struct moor_cq *to_moor_cq_ex(struct ibv_cq_ex *cq)
+{
+	return container_of(cq, struct moor_cq, vcq.cq_ex);
+}
+
+static inline struct moor_qp *to_moor_qp(struct ibv_qp *qp)
+{
+	return container_of(qp, struct moor_qp, vqp.qp);
+}
+
+static inline struct moor_qp *to_moor_qp_ex(struct ibv_qp_ex *qp)
+{
+	return container_of(qp, struct moor_qp, vqp.qp_ex);
+}
+
+static inline void moor_lock_init(struct moor_lock *lock, bool needed)
+{
+	pthread_spin_init(&lock->spin, PTHREAD_PROCESS_PRIVATE);
+	lock->needed = needed;
+}
+
+static inline void moor_lock_destroy(struct moor_lock *lock)
+{
+	pthread_spin_destroy(&lock->spin);
+}
+
+static inline void moor_lock(struct moor_lock *lock)
+{
+	if (lock->needed)
+		pthread_spin_lock(&lock->spin);
+}
+
+static inline void moor_unlock(struct moor_lock *lock)
+{
+	if (lock->needed)
+		pthread_spin_unlock(&lock->spin);
+}
+
+/* The QP that a cookie names, or NULL; @cookie comes from a CQE. */
+static inline struct moor_qp *moor_qp_find(struct moor_context *ctx,
+					   uint32_t cookie)
+{
+	struct moor_qp *_Atomic *chunk;
+
+	if (cookie >= MOOR_QP_COOKIES)
+		return NULL;
+	chunk = atomic_load_explicit(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
+				     memory_order_acquire);
+	if (!chunk)
+		return NULL;
+	return atomic_load_explicit(&chunk[cookie % MOOR_QP_CHUNK_SIZE],
+				    memory_order_acquire);
+}
+
+/* buf.c */
+int moor_buf_alloc(struct moor_buf *buf, size_t size, struct moor_pd *parent,
+		   enum moor_resource resource);
+void moor_buf_free(struct moor_buf *buf);
+
+/* pd.c */
+struct ibv_pd *moor_alloc_pd(struct ibv_context *context);
+struct ibv_pd *moor_alloc_parent_domain(struct ibv_context *context,
+					struct ibv_parent_domain_init_attr *attr);
+int moor_dealloc_pd(struct ibv_pd *pd);
+struct ibv_td *moor_alloc_td(struct ibv_context *context,
+			     struct ibv_td_init_attr *attr);
+int moor_dealloc_td(struct ibv_td *td);
+bool moor_single_threaded(const struct moor_pd *parent);
+
+/* mr.c */
+struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+			   uint64_t hca_va, int access);
+int moor_dereg_mr(struct verbs_mr *vmr);
+
+/* ah.c */
+struct ibv_ah *moor_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int moor_destroy_ah(struct ibv_ah *ah);
+
+/* cq.c */
+struct ibv_cq *moor_create_cq(struct ibv_context *context, int cqe,
+			      struct ibv_comp_channel *channel, int vector);
+struct ibv_cq_ex *moor_create_cq_ex(struct ibv_context *context,
+				    struct ibv_cq_init_attr_ex *attr);
+int moor_resize_cq(struct ibv_cq *cq, int cqe);
+int moor_destroy_cq(struct ibv_cq *cq);
+
+/* poll.c */
+int moor_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int moor_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void moor_cq_event(struct ibv_cq *cq);
+void moor_cq_announce(struct moor_cq *cq);
+void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp);
+void moor_cq_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags);
+
+/* qp.c */
+struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
+				 struct ibv_qp_init_attr_ex *attr);
+int moor_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int moor_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		  struct ibv_qp_init_attr *init_attr);
+int moor_destroy_qp(struct ibv_qp *qp);
+
+/* post.c */
+int moor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad_wr);
+int moor_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad_wr);
+
+/* wr.c */
+int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, uint64_t send_ops);
+
+#endif /* MOOR_PROVIDER_H */

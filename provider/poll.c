@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Reading completions (HWI 11).
+ */
+#include <endian.h>
+#include <errno.h>
+
+#include <ccan/array_size.h>
+
+#include "moor.h"
+
+static const uint8_t send_wc_opcodes[] = {
+	[MOOR_WQE_SEND]		= IBV_WC_SEND,
+	[MOOR_WQE_SEND_IMM]	= IBV_WC_SEND,
+	[MOOR_WQE_SEND_INV]	= IBV_WC_SEND,
+	[MOOR_WQE_WRITE]	= IBV_WC_RDMA_WRITE,
+	[MOOR_WQE_WRITE_IMM]	= IBV_WC_RDMA_WRITE,
+	[MOOR_WQE_READ]		= IBV_WC_RDMA_READ,
+	[MOOR_WQE_CMP_SWAP]	= IBV_WC_COMP_SWAP,
+	[MOOR_WQE_FETCH_ADD]	= IBV_WC_FETCH_ADD,
+	[MOOR_WQE_LOCAL_INV]	= IBV_WC_LOCAL_INV,
+	[MOOR_WQE_BIND_MW]	= IBV_WC_BIND_MW,
+};
+
+static bool cqe_is_recv(const struct moor_cqe *cqe)
+{
+	return cqe->opcode == MOOR_CQE_RECV ||
+	       cqe->opcode == MOOR_CQE_RECV_WRITE_IMM;
+}
+
+static enum ibv_wc_opcode cqe_wc_opcode(const struct moor_cqe *cqe)
+{
+	if (cqe->opcode == MOOR_CQE_RECV)
+		return IBV_WC_RECV;
+	if (cqe->opcode == MOOR_CQE_RECV_WRITE_IMM)
+		return IBV_WC_RECV_RDMA_WITH_IMM;
+	if (cqe->opcode < ARRAY_SIZE(send_wc_opcodes))
+		return send_wc_opcodes[cqe->opcode];
+	return IBV_WC_DRIVER1;
+}
+
+static unsigned int cqe_wc_flags(const struct moor_cqe *cqe)
+{
+	unsigned int flags = 0;
+
+	if (cqe->flags & MOOR_CQE_FLAG_IMM)
+		flags |= IBV_WC_WITH_IMM;
+	if (cqe->flags & MOOR_CQE_FLAG_INV)
+		flags |= IBV_WC_WITH_INV;
+	return flags;
+}
+
+/* The CQE at @index, or NULL if the device has not written it yet. */
+static struct moor_cqe *cqe_at(const struct moor_cq *cq, uint32_t index)
+{
+	struct moor_cqe *cqe = &cq->ring[index & ((1u << cq->log_cqe) - 1)];
+	uint32_t stale = index >> cq->log_cqe & MOOR_PHASE;
+
+	if ((mmio_read32(&cqe->phase) & MOOR_PHASE) == stale)
+		return NULL;
+	/* The device stores the phase last; what is before it is read after. */
+	udma_from_device_barrier();
+	return cqe;
+}
+
+/*
+ * Takes the next CQE off the ring and its WQE, with all before it, off the
+ * work queue. Skips CQEs that name no QP of this context.
+ */
+static const struct moor_cqe *take_cqe(struct moor_cq *cq)
+{
+	struct moor_context *ctx = to_moor_context(cq->vcq.cq.context);
+	struct moor_cqe *cqe;
+	struct moor_qp *qp;
+	struct moor_wq *wq;
+
+	while ((cqe = cqe_at(cq, cq->consumer))) {
+		cq->consumer++;
+		qp = moor_qp_find(ctx, le32toh(cqe->cookie));
+		if (unlikely(!qp))
+			continue;
+		wq = cqe_is_recv(cqe) ? &qp->rq : &qp->sq;
+		/* The slots before it may be written again from now on. */
+		atomic_store_explicit(&wq->consumer,
+				      le32toh(cqe->wqe_index) + 1,
+				      memory_order_release);
+		return cqe;
+	}
+	return NULL;
+}
+
+/**
+ * moor_cq_announce - tell the device how far the consumer is
+ * @cq: the CQ, locked
+ */
+void moor_cq_announce(struct moor_cq *cq)
+{
+	if (cq->announced == cq->consumer)
+		return;
+	cq->announced = cq->consumer;
+	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+}
+
+static void fill_wc(struct ibv_wc *wc, const struct moor_cqe *cqe)
+{
+	wc->wr_id = le64toh(cqe->wr_id);
+	wc->status = cqe->status;
+	wc->vendor_err = cqe->syndrome;
+	wc->qp_num = le32toh(cqe->qpn);
+	wc->opcode = cqe_wc_opcode(cqe);
+	wc->wc_flags = 0;
+	if (unlikely(cqe->status))
+		return;
+	wc->byte_len = le32toh(cqe->byte_len);
+	wc->src_qp = le32toh(cqe->src_qpn);
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = 0;
+	wc->dlid_path_bits = 0;
+	if (!cqe_is_recv(cqe))
+		return;
+	wc->wc_flags = cqe_wc_flags(cqe);
+	if (wc->wc_flags & IBV_WC_WITH_INV)
+		wc->invalidated_rkey = le32toh(cqe->inv_key);
+	else
+		wc->imm_data = cqe->imm;
+}
+
+int moor_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
+{
+	struct moor_cq *cq = to_moor_cq(ibcq);
+	const struct moor_cqe *cqe;
+	int n;
+
+	moor_lock(&cq->lock);
+	for (n = 0; n < num_entries; n++) {
+		cqe = take_cqe(cq);
+		if (!cqe)
+			break;
+		fill_wc(&wc[n], cqe);
+	}
+	moor_cq_announce(cq);
+	moor_unlock(&cq->lock);
+	return n;
+}
+
+int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct moor_cq *cq = to_moor_cq(ibcq);
+	uint64_t sequence;
+
+	moor_lock(&cq->lock);
+	/* A request for any completion is not narrowed by a later one. */
+	if (!solicited_only)
+		cq->any_pending = true;
+	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
+	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
+		  FIELD_PREP(MOOR_DB_CQ_ARM, cq->any_pending ?
+			     MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED);
+	cq->announced = cq->consumer;
+	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+	moor_unlock(&cq->lock);
+	/*
+	 * The consumer polls once more now. Either that poll sees a CQE, or the
+	 * device sees the request after writing it: a store and a load on
+	 * either side, so a full barrier on either side.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	return 0;
+}
+
+void moor_cq_event(struct ibv_cq *ibcq)
+{
+	struct moor_cq *cq = to_moor_cq(ibcq);
+
+	moor_lock(&cq->lock);
+	cq->any_pending = false;
+	moor_unlock(&cq->lock);
+}
+
+static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_qp *qp)
+{
+	return le32toh(cqe->cookie) == qp->cookie &&
+	       le32toh(cqe->qpn) == qp->vqp.qp.qp_num;
+}
+
+/**
+ * moor_cq_clean - remove the CQEs of a QP that is gone or was reset
+ * @cq: the CQ, locked
+ * @qp: the QP; the device writes no CQE for it any more
+ *
+ * The CQEs that stay move up towards the producer, each slot keeping its phase,
+ * and the consumer index steps over what is left free.
+ */
+void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp)
+{
+	uint32_t end = cq->consumer;
+	struct moor_cqe *from, *to;
+	uint32_t removed = 0;
+	__le32 phase;
+	uint32_t i;
+
+	while (end - cq->consumer < 1u << cq->log_cqe && cqe_at(cq, end))
+		end++;
+	for (i = end; i-- != cq->consumer; ) {
+		from = cqe_at(cq, i);
+		if (cqe_is_of(from, qp)) {
+			removed++;
+			continue;
+		}
+		if (!removed)
+			continue;
+		to = cqe_at(cq, i + removed);
+		phase = to->phase;
+		*to = *from;
+		to->phase = phase;
+	}
+	cq->consumer += removed;
+	moor_cq_announce(cq);
+}
+
+/* ---- ibv_start_poll() and what follows ---- */
+
+static int next_poll(struct ibv_cq_ex *ibcq)
+{
+	struct moor_cq *cq = to_moor_cq_ex(ibcq);
+	const struct moor_cqe *cqe = take_cqe(cq);
+
+	if (!cqe)
+		return ENOENT;
+	cq->current = cqe;
+	ibcq->wr_id = le64toh(cqe->wr_id);
+	ibcq->status = cqe->status;
+	return 0;
+}
+
+static void end_poll(struct ibv_cq_ex *ibcq)
+{
+	struct moor_cq *cq = to_moor_cq_ex(ibcq);
+
+	moor_cq_announce(cq);
+	moor_unlock(&cq->lock);
+}
+
+static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
+{
+	if (unlikely(attr->comp_mask))
+		return EINVAL;
+	moor_lock(&to_moor_cq_ex(ibcq)->lock);
+	if (!next_poll(ibcq))
+		return 0;
+	end_poll(ibcq);
+	return ENOENT;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
+{
+	return cqe_wc_opcode(to_moor_cq_ex(cq)->current);
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	return to_moor_cq_ex(cq)->current->syndrome;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
+{
+	const struct moor_cqe *cqe = to_moor_cq_ex(cq)->current;
+
+	return cqe_is_recv(cqe) ? cqe_wc_flags(cqe) : 0;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *cq)
+{
+	return le32toh(to_moor_cq_ex(cq)->current->byte_len);
+}
+
+/* Immediate data as it is, or the invalidated key as a number. */
+static __be32 read_imm_data(struct ibv_cq_ex *cq)
+{
+	const struct moor_cqe *cqe = to_moor_cq_ex(cq)->current;
+
+	if (cqe->flags & MOOR_CQE_FLAG_INV)
+		return (__force __be32)le32toh(cqe->inv_key);
+	return cqe->imm;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	return le32toh(to_moor_cq_ex(cq)->current->qpn);
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *cq)
+{
+	return le32toh(to_moor_cq_ex(cq)->current->src_qpn);
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
+{
+	return le64toh(to_moor_cq_ex(cq)->current->timestamp);
+}
+
+/* InfiniBand's local addressing: RoCE has none. */
+static uint32_t read_slid(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+/**
+ * moor_cq_set_readers - set the functions of an extended CQ
+ * @cq: the CQ
+ * @wc_flags: IBV_WC_EX_WITH_* that it was created with
+ */
+void moor_cq_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags)
+{
+	cq->start_poll = start_poll;
+	cq->next_poll = next_poll;
+	cq->end_poll = end_poll;
+	cq->read_opcode = read_opcode;
+	cq->read_vendor_err = read_vendor_err;
+	cq->read_wc_flags = read_wc_flags;
+	if (wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
+		cq->read_byte_len = read_byte_len;
+	if (wc_flags & IBV_WC_EX_WITH_IMM)
+		cq->read_imm_data = read_imm_data;
+	if (wc_flags & IBV_WC_EX_WITH_QP_NUM)
+		cq->read_qp_num = read_qp_num;
+	if (wc_flags & IBV_WC_EX_WITH_SRC_QP)
+		cq->read_src_qp = read_src_qp;
+	if (wc_flags & IBV_WC_EX_WITH_SLID)
+		cq->read_slid = read_slid;
+	if (wc_flags & IBV_WC_EX_WITH_SL)
+		cq->read_sl = read_sl;
+	if (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
+		cq->read_dlid_path_bits = read_dlid_path_bits;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		cq->read_completion_ts = read_completion_ts;
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * ibv_post_send() and ibv_post_recv() (HWI 10).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <ccan/array_size.h>
+
+#include "sq.h"
+
+#define OP_REMOTE	(1 << 0)	/* has a remote address and key */
+#define OP_IMM		(1 << 1)	/* has immediate data */
+#define OP_ATOMIC	(1 << 2)
+#define OP_GATHERS	(1 << 3)	/* reads local memory: inline is possible */
+#define OP_KNOWN	(1 << 7)
+
+struct op_info {
+	uint8_t opcode;
+	uint8_t traits;
+};
+
+static const struct op_info ops[] = {
+	[IBV_WR_RDMA_WRITE] = { MOOR_WQE_WRITE,
+				OP_KNOWN | OP_REMOTE | OP_GATHERS },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { MOOR_WQE_WRITE_IMM,
+				OP_KNOWN | OP_REMOTE | OP_GATHERS | OP_IMM },
+	[IBV_WR_SEND] = { MOOR_WQE_SEND, OP_KNOWN | OP_GATHERS },
+	[IBV_WR_SEND_WITH_IMM] = { MOOR_WQE_SEND_IMM,
+				OP_KNOWN | OP_GATHERS | OP_IMM },
+	[IBV_WR_RDMA_READ] = { MOOR_WQE_READ, OP_KNOWN | OP_REMOTE },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { MOOR_WQE_CMP_SWAP,
+				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MOOR_WQE_FETCH_ADD,
+				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
+};
+
+static_assert((int)IBV_SEND_FENCE == 1 << 0 && (int)IBV_SEND_SIGNALED == 1 << 1 &&
+	      (int)IBV_SEND_SOLICITED == 1 << 2 && (int)IBV_SEND_INLINE == 1 << 3,
+	      "wqe_flags[] has these four as its index");
+
+/* IBV_SEND_* in the device's terms. */
+static const uint8_t wqe_flags[16] = {
+#define F(n) [n] = ((n) & IBV_SEND_FENCE ? MOOR_WQE_FLAG_FENCE : 0) |		\
+		   ((n) & IBV_SEND_SIGNALED ? MOOR_WQE_FLAG_SIGNALED : 0) |	\
+		   ((n) & IBV_SEND_SOLICITED ? MOOR_WQE_FLAG_SOLICITED : 0) |	\
+		   ((n) & IBV_SEND_INLINE ? MOOR_WQE_FLAG_INLINE : 0)
+	F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7),
+	F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15),
+#undef F
+};
+
+static int put_inline(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+		      const struct ibv_send_wr *wr)
+{
+	uint8_t *to = moor_wqe_data(wqe);
+	uint32_t length = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > qp->max_inline - length)
+			return EINVAL;
+		memcpy(to + length, (void *)(uintptr_t)sge->addr, sge->length);
+		length += sge->length;
+	}
+	wqe->inline_length = htole32(length);
+	wqe->num_sge = 0;
+	return 0;
+}
+
+static int put_sges(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+		    const struct ibv_send_wr *wr, uint8_t traits)
+{
+	uint32_t max = traits & OP_ATOMIC ? 1 : qp->sq.max_sge;
+	struct moor_sge *to = moor_wqe_data(wqe);
+	int i;
+
+	if (unlikely((uint32_t)wr->num_sge > max))
+		return EINVAL;
+	for (i = 0; i < wr->num_sge; i++)
+		moor_set_sge(&to[i], wr->sg_list[i].addr,
+			     wr->sg_list[i].length, wr->sg_list[i].lkey);
+	wqe->num_sge = wr->num_sge;
+	return 0;
+}
+
+static void put_atomic(struct moor_sq_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	struct moor_wqe_atomic *atomic = (struct moor_wqe_atomic *)(wqe + 1);
+
+	wqe->remote_addr = htole64(wr->wr.atomic.remote_addr);
+	wqe->rkey = htole32(wr->wr.atomic.rkey);
+	if (wqe->opcode == MOOR_WQE_CMP_SWAP) {
+		atomic->swap_add = htole64(wr->wr.atomic.swap);
+		atomic->compare = htole64(wr->wr.atomic.compare_add);
+	} else {
+		atomic->swap_add = htole64(wr->wr.atomic.compare_add);
+	}
+}
+
+/* Fills the slot of WQE @index. Returns 0 or an errno. */
+static int put_wqe(const struct moor_qp *qp, uint32_t index,
+		   const struct ibv_send_wr *wr)
+{
+	struct moor_sq_wqe *wqe = moor_wq_slot(&qp->sq, index);
+	const struct op_info *op;
+
+	if (unlikely(wr->opcode >= ARRAY_SIZE(ops) ||
+		     wr->send_flags >= ARRAY_SIZE(wqe_flags) ||
+		     wr->num_sge < 0))
+		return EINVAL;
+	op = &ops[wr->opcode];
+	if (unlikely(!(op->traits & OP_KNOWN)))
+		return EINVAL;
+
+	wqe->opcode = op->opcode;
+	wqe->flags = wqe_flags[wr->send_flags] | qp->always;
+	wqe->reserved1 = 0;
+	wqe->wr_id = htole64(wr->wr_id);
+	if (op->traits & OP_IMM)
+		wqe->imm = wr->imm_data;
+	if (op->traits & OP_ATOMIC) {
+		put_atomic(wqe, wr);
+	} else if (op->traits & OP_REMOTE) {
+		wqe->remote_addr = htole64(wr->wr.rdma.remote_addr);
+		wqe->rkey = htole32(wr->wr.rdma.rkey);
+	}
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return put_sges(qp, wqe, wr, op->traits);
+	if (unlikely(!(op->traits & OP_GATHERS)))
+		return EINVAL;
+	return put_inline(qp, wqe, wr);
+}
+
+int moor_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad_wr)
+{
+	struct moor_qp *qp = to_moor_qp(ibqp);
+	struct moor_wq *sq = &qp->sq;
+	uint32_t index;
+	int err = 0;
+
+	if (unlikely(!moor_sq_open(qp))) {
+		*bad_wr = wr;
+		return EINVAL;
+	}
+
+	moor_lock(&sq->lock);
+	for (index = sq->producer; wr; wr = wr->next, index++) {
+		err = moor_wq_full(sq, index) ? ENOMEM :
+						put_wqe(qp, index, wr);
+		if (unlikely(err)) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (likely(index != sq->producer)) {
+		sq->producer = index;
+		moor_slot_store(&sq->slot, index);
+	}
+	moor_unlock(&sq->lock);
+
+	moor_kick(&sq->slot);
+	return err;
+}
+
+static int put_recv_wqe(const struct moor_wq *rq, uint32_t index,
+			const struct ibv_recv_wr *wr)
+{
+	struct moor_rq_wqe *wqe = moor_wq_slot(rq, index);
+	struct moor_sge *to = (struct moor_sge *)(wqe + 1);
+	int i;
+
+	if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
+		return EINVAL;
+	wqe->wr_id = htole64(wr->wr_id);
+	wqe->num_sge = wr->num_sge;
+	for (i = 0; i < wr->num_sge; i++)
+		moor_set_sge(&to[i], wr->sg_list[i].addr,
+			     wr->sg_list[i].length, wr->sg_list[i].lkey);
+	return 0;
+}
+
+/*
+ * The device looks at the doorbell when it needs a receive WQE: no kick. IBA
+ * allows receives from INIT on.
+ */
+int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad_wr)
+{
+	struct moor_qp *qp = to_moor_qp(ibqp);
+	struct moor_wq *rq = &qp->rq;
+	uint32_t index;
+	int err = 0;
+
+	if (unlikely(ibqp->state == IBV_QPS_RESET || !rq->depth)) {
+		*bad_wr = wr;
+		return EINVAL;
+	}
+
+	moor_lock(&rq->lock);
+	for (index = rq->producer; wr; wr = wr->next, index++) {
+		err = moor_wq_full(rq, index) ? ENOMEM :
+						put_recv_wqe(rq, index, wr);
+		if (unlikely(err)) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (likely(index != rq->producer)) {
+		rq->producer = index;
+		moor_slot_store(&rq->slot, index);
+	}
+	moor_unlock(&rq->lock);
+	return err;
+}

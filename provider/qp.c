@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Queue pairs: creating, changing, destroying. Posting is in post.c and wr.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <ccan/minmax.h>
+
+#include "moor.h"
+#include "moor_abi.h"
+
+#define SUPPORTED_COMP_MASK	(IBV_QP_INIT_ATTR_PD | \
+				 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+
+/* ---- cookies ---- */
+
+static struct moor_qp *_Atomic *get_chunk(struct moor_context *ctx,
+					  uint32_t number)
+{
+	struct moor_qp *_Atomic *chunk = atomic_load(&ctx->qps[number]);
+
+	if (!chunk) {
+		chunk = calloc(MOOR_QP_CHUNK_SIZE, sizeof(*chunk));
+		if (chunk)
+			atomic_store(&ctx->qps[number], chunk);
+	}
+	return chunk;
+}
+
+/* Gives @qp a cookie. Returns 0 or an errno. */
+static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
+{
+	struct moor_qp *_Atomic *chunk;
+	int err = ENOMEM;
+	uint32_t i;
+
+	pthread_mutex_lock(&ctx->lock);
+	for (i = 0; i < MOOR_QP_COOKIES; i++) {
+		qp->cookie = ctx->next_cookie;
+		ctx->next_cookie = (ctx->next_cookie + 1) % MOOR_QP_COOKIES;
+		chunk = get_chunk(ctx, qp->cookie >> MOOR_QP_CHUNK_SHIFT);
+		if (!chunk)
+			break;
+		chunk += qp->cookie % MOOR_QP_CHUNK_SIZE;
+		if (!atomic_load(chunk)) {
+			atomic_store(chunk, qp);
+			err = 0;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return err;
+}
+
+static void cookie_put(struct moor_context *ctx, const struct moor_qp *qp)
+{
+	struct moor_qp *_Atomic *chunk =
+		atomic_load(&ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT]);
+
+	atomic_store(&chunk[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL);
+}
+
+/* ---- the two CQs of a QP ---- */
+
+/* In the order of their addresses, so that two QPs cannot deadlock. */
+static void lock_cqs(const struct moor_qp *qp)
+{
+	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
+	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+
+	moor_lock(send < recv ? &send->lock : &recv->lock);
+	if (send != recv)
+		moor_lock(send < recv ? &recv->lock : &send->lock);
+}
+
+static void unlock_cqs(const struct moor_qp *qp)
+{
+	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
+	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+
+	moor_unlock(&send->lock);
+	if (send != recv)
+		moor_unlock(&recv->lock);
+}
+
+static void clean_cqs(const struct moor_qp *qp)
+{
+	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
+	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+
+	moor_cq_clean(send, qp);
+	if (send != recv)
+		moor_cq_clean(recv, qp);
+}
+
+/* ---- sizes ---- */
+
+static uint32_t log2_of_at_least(size_t n)
+{
+	uint32_t log = 0;
+
+	while ((size_t)1 << log < n)
+		log++;
+	return log;
+}
+
+/* Room for @wr WQEs of @wqe_size bytes. */
+static int size_wq(const struct moor_context *ctx, struct moor_wq *wq,
+		   uint32_t wr, size_t wqe_size, uint32_t min_log_stride)
+{
+	if (wr > ctx->max_wr)
+		return EINVAL;
+	wq->log_stride = max(log2_of_at_least(wqe_size), min_log_stride);
+	if (wq->log_stride > MOOR_MAX_LOG_STRIDE)
+		return EINVAL;
+	wq->depth = 1u << log2_of_at_least(wr);
+	wq->mask = wq->depth - 1;
+	return 0;
+}
+
+static int size_sq(const struct moor_context *ctx, struct moor_qp *qp,
+		   const struct ibv_qp_cap *cap)
+{
+	size_t sges, room;
+	int err;
+
+	if (cap->max_send_sge > ctx->max_sge ||
+	    cap->max_inline_data > ctx->max_inline)
+		return EINVAL;
+	sges = cap->max_send_sge * sizeof(struct moor_sge);
+	room = max_t(size_t, sges, cap->max_inline_data);
+	err = size_wq(ctx, &qp->sq, cap->max_send_wr,
+		      sizeof(struct moor_sq_wqe) + room,
+		      MOOR_MIN_LOG_SQ_STRIDE);
+	if (err)
+		return err;
+	room = ((size_t)1 << qp->sq.log_stride) - sizeof(struct moor_sq_wqe);
+	qp->sq.max_sge = min_t(size_t, room / sizeof(struct moor_sge),
+			       ctx->max_sge);
+	qp->max_inline = min_t(size_t, room, ctx->max_inline);
+	return 0;
+}
+
+static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
+		   const struct ibv_qp_cap *cap)
+{
+	size_t room;
+	int err;
+
+	if (cap->max_recv_sge > ctx->max_sge)
+		return EINVAL;
+	if (!cap->max_recv_wr)
+		return 0;
+	err = size_wq(ctx, &qp->rq, cap->max_recv_wr,
+		      sizeof(struct moor_rq_wqe) +
+		      cap->max_recv_sge * sizeof(struct moor_sge),
+		      MOOR_MIN_LOG_RQ_STRIDE);
+	if (err)
+		return err;
+	room = ((size_t)1 << qp->rq.log_stride) - sizeof(struct moor_rq_wqe);
+	qp->rq.max_sge = min_t(size_t, room / sizeof(struct moor_sge),
+			       ctx->max_sge);
+	return 0;
+}
+
+static size_t wq_bytes(const struct moor_wq *wq)
+{
+	return align((size_t)wq->depth << wq->log_stride, MOOR_PAGE_SIZE);
+}
+
+/* What the queues really have room for. */
+static void report_cap(const struct moor_qp *qp, struct ibv_qp_cap *cap)
+{
+	cap->max_send_wr = qp->sq.depth;
+	cap->max_send_sge = qp->sq.max_sge;
+	cap->max_inline_data = qp->max_inline;
+	cap->max_recv_wr = qp->rq.depth;
+	cap->max_recv_sge = qp->rq.max_sge;
+}
+
+/* ---- creating ---- */
+
+static int check_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->qp_type != IBV_QPT_RC ||
+	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
+	    attr->srq)
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
+	    !attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	return 0;
+}
+
+static int create_rings(struct moor_qp *qp)
+{
+	size_t sq_bytes = wq_bytes(&qp->sq);
+	int err;
+
+	err = moor_buf_alloc(&qp->buf, sq_bytes + wq_bytes(&qp->rq),
+			     qp->parent, MOOR_RESOURCE_QP);
+	if (err)
+		return err;
+	qp->sq.ring = qp->buf.addr;
+	qp->rq.ring = qp->buf.addr + sq_bytes;
+	return 0;
+}
+
+static int get_slots(struct moor_context *ctx, struct moor_qp *qp,
+		     const struct moor_doorbell *where)
+{
+	int err;
+
+	err = moor_slot_get(ctx, where, where->slot_offset, &qp->sq.slot);
+	if (err || !qp->rq.depth)
+		return err;
+	err = moor_slot_get(ctx, where, where->slot_offset_rq, &qp->rq.slot);
+	if (err)
+		moor_slot_put(ctx, &qp->sq.slot);
+	return err;
+}
+
+static void put_slots(struct moor_context *ctx, struct moor_qp *qp)
+{
+	if (qp->rq.depth)
+		moor_slot_put(ctx, &qp->rq.slot);
+	moor_slot_put(ctx, &qp->sq.slot);
+}
+
+static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
+			    struct ibv_qp_init_attr_ex *attr)
+{
+	struct moor_ucmd_create_qp_resp resp = {};
+	struct moor_ucmd_create_qp cmd = {
+		.sq_addr = (uintptr_t)qp->sq.ring,
+		.log_sq_depth = log2_of_at_least(qp->sq.depth),
+		.log_sq_stride = qp->sq.log_stride,
+		.cookie = qp->cookie,
+	};
+	int err;
+
+	if (qp->rq.depth) {
+		cmd.rq_addr = (uintptr_t)qp->rq.ring;
+		cmd.log_rq_depth = log2_of_at_least(qp->rq.depth);
+		cmd.log_rq_stride = qp->rq.log_stride;
+	}
+	report_cap(qp, &attr->cap);
+	err = ibv_cmd_create_qp_ex(&ctx->vctx.context, &qp->vqp, attr,
+				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				   sizeof(resp));
+	if (err)
+		return err;
+	err = get_slots(ctx, qp, &resp.db);
+	if (err)
+		ibv_cmd_destroy_qp(&qp->vqp.qp);
+	return err;
+}
+
+static int init_wr_ops(struct moor_qp *qp,
+		       const struct ibv_qp_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return 0;
+	return moor_qp_set_wr_ops(&qp->vqp.qp_ex, attr->send_ops_flags);
+}
+
+/* All that can fail; nothing is left behind when it does. */
+static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
+		   struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_cap asked = attr->cap;
+	int err;
+
+	err = init_wr_ops(qp, attr);
+	if (!err)
+		err = size_sq(ctx, qp, &attr->cap);
+	if (!err)
+		err = size_rq(ctx, qp, &attr->cap);
+	if (!err)
+		err = create_rings(qp);
+	if (err)
+		return err;
+	err = cookie_get(ctx, qp);
+	if (err)
+		goto free_rings;
+	err = create_in_kernel(ctx, qp, attr);
+	if (err)
+		goto put_cookie;
+	report_cap(qp, &attr->cap);
+	return 0;
+
+put_cookie:
+	cookie_put(ctx, qp);
+free_rings:
+	moor_buf_free(&qp->buf);
+	attr->cap = asked;
+	return err;
+}
+
+struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct moor_qp *qp;
+	bool lock;
+	int err;
+
+	err = check_attr(attr);
+	if (err)
+		goto fail;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp) {
+		err = ENOMEM;
+		goto fail;
+	}
+	if (to_moor_pd(attr->pd)->contained)
+		qp->parent = to_moor_pd(attr->pd);
+	err = init_qp(to_moor_context(context), qp, attr);
+	if (err) {
+		free(qp);
+		goto fail;
+	}
+	if (attr->sq_sig_all)
+		qp->always = MOOR_WQE_FLAG_SIGNALED;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		qp->vqp.comp_mask |= VERBS_QP_EX;
+	lock = !moor_single_threaded(qp->parent);
+	moor_lock_init(&qp->sq.lock, lock);
+	moor_lock_init(&qp->rq.lock, lock);
+	if (qp->parent)
+		atomic_fetch_add(&qp->parent->users, 1);
+	return &qp->vqp.qp;
+
+fail:
+	errno = err;
+	return NULL;
+}
+
+struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex attr_ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = moor_create_qp_ex(pd->context, &attr_ex);
+
+	if (qp)
+		attr->cap = attr_ex.cap;
+	return qp;
+}
+
+/* ---- changing, querying, destroying ---- */
+
+/* The device has emptied both queues and zeroed their slots. */
+static void reset_qp(struct moor_qp *qp)
+{
+	lock_cqs(qp);
+	clean_cqs(qp);
+	qp->sq.producer = 0;
+	qp->rq.producer = 0;
+	atomic_store(&qp->sq.consumer, 0);
+	atomic_store(&qp->rq.consumer, 0);
+	unlock_cqs(qp);
+}
+
+int moor_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct ibv_modify_qp cmd = {};
+	int err;
+
+	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	if (err)
+		return err;
+	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		reset_qp(to_moor_qp(ibqp));
+	return 0;
+}
+
+int moor_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		  struct ibv_qp_init_attr *init_attr)
+{
+	struct ibv_query_qp cmd;
+	int err;
+
+	err = ibv_cmd_query_qp(ibqp, attr, attr_mask, init_attr, &cmd,
+			       sizeof(cmd));
+	if (err)
+		return err;
+	report_cap(to_moor_qp(ibqp), &init_attr->cap);
+	attr->cap = init_attr->cap;
+	return 0;
+}
+
+int moor_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct moor_context *ctx = to_moor_context(ibqp->context);
+	struct moor_qp *qp = to_moor_qp(ibqp);
+	int err;
+
+	err = ibv_cmd_destroy_qp(ibqp);
+	if (err)
+		return err;
+	/* No CQE names the QP after this, and no poller holds it. */
+	lock_cqs(qp);
+	clean_cqs(qp);
+	cookie_put(ctx, qp);
+	unlock_cqs(qp);
+
+	put_slots(ctx, qp);
+	moor_buf_free(&qp->buf);
+	if (qp->parent)
+		atomic_fetch_sub(&qp->parent->users, 1);
+	moor_lock_destroy(&qp->sq.lock);
+	moor_lock_destroy(&qp->rq.lock);
+	free(qp);
+	return 0;
+}

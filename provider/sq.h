@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Building WQEs in their slots (HWI 10); for post.c and wr.c.
+ */
+#ifndef MOOR_PROVIDER_SQ_H
+#define MOOR_PROVIDER_SQ_H
+
+#include <endian.h>
+#include <stddef.h>
+
+#include "moor.h"
+
+/* The slot of a free-running index. */
+static inline void *moor_wq_slot(const struct moor_wq *wq, uint32_t index)
+{
+	return wq->ring + ((size_t)(index & wq->mask) << wq->log_stride);
+}
+
+/* Is there no room for WQE @index? Pairs with the release in take_cqe(). */
+static inline bool moor_wq_full(const struct moor_wq *wq, uint32_t index)
+{
+	return index - atomic_load_explicit(&wq->consumer,
+					    memory_order_acquire) >= wq->depth;
+}
+
+/*
+ * May send requests be posted? IBA allows it from RTS on, and in the error
+ * states, where they complete as flushed.
+ */
+static inline bool moor_sq_open(const struct moor_qp *qp)
+{
+	return qp->vqp.qp.state >= IBV_QPS_RTS;
+}
+
+static inline void moor_set_sge(struct moor_sge *to, uint64_t addr,
+				uint32_t length, uint32_t lkey)
+{
+	to->addr = htole64(addr);
+	to->length = htole32(length);
+	to->lkey = htole32(lkey);
+}
+
+/* Where SGEs or inline data of a WQE start. */
+static inline void *moor_wqe_data(struct moor_sq_wqe *wqe)
+{
+	if (wqe->opcode == MOOR_WQE_CMP_SWAP ||
+	    wqe->opcode == MOOR_WQE_FETCH_ADD)
+		return (struct moor_wqe_atomic *)(wqe + 1) + 1;
+	return wqe + 1;
+}
+
+#endif /* MOOR_PROVIDER_SQ_H */

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The ibv_wr_*() interface: work requests are built in their slots between
+ * ibv_wr_start() and ibv_wr_complete(), which hold the send queue's lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "sq.h"
+
+#define SUPPORTED_OPS	(IBV_QP_EX_WITH_RDMA_WRITE | \
+			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
+			 IBV_QP_EX_WITH_SEND | \
+			 IBV_QP_EX_WITH_SEND_WITH_IMM | \
+			 IBV_QP_EX_WITH_RDMA_READ | \
+			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+static void wr_start(struct ibv_qp_ex *ibqp)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+
+	moor_lock(&qp->sq.lock);
+	qp->wr = NULL;
+	qp->wr_producer = qp->sq.producer;
+	qp->wr_error = moor_sq_open(qp) ? 0 : EINVAL;
+}
+
+static int wr_complete(struct ibv_qp_ex *ibqp)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	int err = qp->wr_error;
+
+	if (likely(!err && qp->wr_producer != qp->sq.producer)) {
+		qp->sq.producer = qp->wr_producer;
+		moor_slot_store(&qp->sq.slot, qp->wr_producer);
+	}
+	moor_unlock(&qp->sq.lock);
+	moor_kick(&qp->sq.slot);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ibqp)
+{
+	moor_unlock(&to_moor_qp_ex(ibqp)->sq.lock);
+}
+
+static uint8_t wr_flags(const struct moor_qp *qp)
+{
+	unsigned int flags = qp->vqp.qp_ex.wr_flags;
+	uint8_t wqe_flags = qp->always;
+
+	if (flags & IBV_SEND_SIGNALED)
+		wqe_flags |= MOOR_WQE_FLAG_SIGNALED;
+	if (flags & IBV_SEND_SOLICITED)
+		wqe_flags |= MOOR_WQE_FLAG_SOLICITED;
+	if (flags & IBV_SEND_FENCE)
+		wqe_flags |= MOOR_WQE_FLAG_FENCE;
+	return wqe_flags;
+}
+
+static struct moor_sq_wqe *wr_fail(struct moor_qp *qp, int err)
+{
+	if (!qp->wr_error)
+		qp->wr_error = err;
+	qp->wr = NULL;
+	return NULL;
+}
+
+/* Begins the next work request. Returns NULL once there was an error. */
+static struct moor_sq_wqe *wr_begin(struct moor_qp *qp, uint8_t opcode)
+{
+	struct moor_sq_wqe *wqe;
+
+	if (unlikely(qp->wr_error))
+		return NULL;
+	if (unlikely(moor_wq_full(&qp->sq, qp->wr_producer)))
+		return wr_fail(qp, ENOMEM);
+	wqe = moor_wq_slot(&qp->sq, qp->wr_producer++);
+	wqe->opcode = opcode;
+	wqe->flags = wr_flags(qp);
+	wqe->num_sge = 0;
+	wqe->reserved1 = 0;
+	wqe->wr_id = htole64(qp->vqp.qp_ex.wr_id);
+	qp->wr = wqe;
+	return wqe;
+}
+
+static struct moor_sq_wqe *wr_begin_remote(struct moor_qp *qp, uint8_t opcode,
+					   uint32_t rkey, uint64_t remote_addr)
+{
+	struct moor_sq_wqe *wqe = wr_begin(qp, opcode);
+
+	if (likely(wqe)) {
+		wqe->remote_addr = htole64(remote_addr);
+		wqe->rkey = htole32(rkey);
+	}
+	return wqe;
+}
+
+static void wr_send(struct ibv_qp_ex *qp)
+{
+	wr_begin(to_moor_qp_ex(qp), MOOR_WQE_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
+{
+	struct moor_sq_wqe *wqe = wr_begin(to_moor_qp_ex(qp),
+					   MOOR_WQE_SEND_IMM);
+
+	if (likely(wqe))
+		wqe->imm = imm_data;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey,
+			  uint64_t remote_addr)
+{
+	wr_begin_remote(to_moor_qp_ex(qp), MOOR_WQE_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey,
+			      uint64_t remote_addr, __be32 imm_data)
+{
+	struct moor_sq_wqe *wqe = wr_begin_remote(to_moor_qp_ex(qp),
+						  MOOR_WQE_WRITE_IMM, rkey,
+						  remote_addr);
+
+	if (likely(wqe))
+		wqe->imm = imm_data;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey,
+			 uint64_t remote_addr)
+{
+	wr_begin_remote(to_moor_qp_ex(qp), MOOR_WQE_READ, rkey, remote_addr);
+}
+
+static void wr_atomic(struct ibv_qp_ex *qp, uint8_t opcode, uint32_t rkey,
+		      uint64_t remote_addr, uint64_t swap_add, uint64_t compare)
+{
+	struct moor_sq_wqe *wqe = wr_begin_remote(to_moor_qp_ex(qp), opcode,
+						  rkey, remote_addr);
+	struct moor_wqe_atomic *atomic = (struct moor_wqe_atomic *)(wqe + 1);
+
+	if (unlikely(!wqe))
+		return;
+	atomic->swap_add = htole64(swap_add);
+	atomic->compare = htole64(compare);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey,
+			      uint64_t remote_addr, uint64_t compare,
+			      uint64_t swap)
+{
+	wr_atomic(qp, MOOR_WQE_CMP_SWAP, rkey, remote_addr, swap, compare);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
+				uint64_t remote_addr, uint64_t add)
+{
+	wr_atomic(qp, MOOR_WQE_FETCH_ADD, rkey, remote_addr, add, 0);
+}
+
+static bool wqe_scatters(const struct moor_sq_wqe *wqe)
+{
+	return wqe->opcode == MOOR_WQE_READ ||
+	       wqe->opcode == MOOR_WQE_CMP_SWAP ||
+	       wqe->opcode == MOOR_WQE_FETCH_ADD;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey, uint64_t addr,
+		       uint32_t length)
+{
+	struct moor_sq_wqe *wqe = to_moor_qp_ex(ibqp)->wr;
+
+	if (unlikely(!wqe))
+		return;
+	moor_set_sge(moor_wqe_data(wqe), addr, length, lkey);
+	wqe->num_sge = 1;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t num_sge,
+			    const struct ibv_sge *list)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = qp->wr;
+	struct moor_sge *to;
+	size_t i;
+
+	if (unlikely(!wqe))
+		return;
+	to = moor_wqe_data(wqe);
+	if (unlikely(num_sge > qp->sq.max_sge ||
+		     (to != (void *)(wqe + 1) && num_sge > 1))) {
+		wr_fail(qp, EINVAL);
+		return;
+	}
+	for (i = 0; i < num_sge; i++)
+		moor_set_sge(&to[i], list[i].addr, list[i].length,
+			     list[i].lkey);
+	wqe->num_sge = num_sge;
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ibqp, size_t num_buf,
+				    const struct ibv_data_buf *list)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = qp->wr;
+	size_t length = 0;
+	uint8_t *to;
+	size_t i;
+
+	if (unlikely(!wqe))
+		return;
+	if (unlikely(wqe_scatters(wqe))) {
+		wr_fail(qp, EINVAL);
+		return;
+	}
+	to = moor_wqe_data(wqe);
+	for (i = 0; i < num_buf; i++) {
+		if (unlikely(list[i].length > qp->max_inline - length)) {
+			wr_fail(qp, EINVAL);
+			return;
+		}
+		memcpy(to + length, list[i].addr, list[i].length);
+		length += list[i].length;
+	}
+	wqe->flags |= MOOR_WQE_FLAG_INLINE;
+	wqe->inline_length = htole32(length);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(qp, 1, &buf);
+}
+
+/**
+ * moor_qp_set_wr_ops - set the functions of an extended QP
+ * @qp: the QP, RC
+ * @send_ops: IBV_QP_EX_WITH_* that it is to have
+ *
+ * Returns 0, or EOPNOTSUPP if one of them is not supported.
+ */
+int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, uint64_t send_ops)
+{
+	if (!check_comp_mask(send_ops, SUPPORTED_OPS))
+		return EOPNOTSUPP;
+
+	qp->wr_start = wr_start;
+	qp->wr_complete = wr_complete;
+	qp->wr_abort = wr_abort;
+	qp->wr_set_sge = wr_set_sge;
+	qp->wr_set_sge_list = wr_set_sge_list;
+	qp->wr_set_inline_data = wr_set_inline_data;
+	qp->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (send_ops & IBV_QP_EX_WITH_SEND)
+		qp->wr_send = wr_send;
+	if (send_ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
+		qp->wr_send_imm = wr_send_imm;
+	if (send_ops & IBV_QP_EX_WITH_RDMA_WRITE)
+		qp->wr_rdma_write = wr_rdma_write;
+	if (send_ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+		qp->wr_rdma_write_imm = wr_rdma_write_imm;
+	if (send_ops & IBV_QP_EX_WITH_RDMA_READ)
+		qp->wr_rdma_read = wr_rdma_read;
+	if (send_ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
+		qp->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (send_ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		qp->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	return 0;
+}
