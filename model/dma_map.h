@@ -79,6 +79,6 @@ uint64_t dma_map_faults(const struct dma_map *map);
  * True once if memory vanished under us since the last call, because the
  * client cut a file short. The accesses went to a page of zeros.
  */
-bool dma_map_torn(struct dma_map *map);
+bool dma_map_torn(void);
 
 #endif /* MODEL_DMA_MAP_H */

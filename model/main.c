@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * moor-nic: the NIC as a process that QEMU attaches to. One thread: the work
+ * of the NIC in quanta, and in between a look at the socket. With nothing to do
+ * it spins for a moment, then dozes (HWI 5.2) and blocks.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "options.h"
+#include "vfio_user.h"
+
+/* While the NIC works, how long a message of the client may wait for a look. */
+#define LOOK_NS		20000u
+#define KNOCK_NS	100000000u	/* and a client that is turned away */
+
+/*
+ * How long to spin before dozing. With as many vCPUs as processors a model that
+ * spins takes a vCPU its processor, one that dozes at once costs each message a
+ * kick; so the time follows what would have paid last time.
+ */
+#define SPIN_MIN_NS	2000u
+#define SPIN_MAX_NS	50000u
+
+static volatile sig_atomic_t stop;
+static int stop_fd;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The eventfd ends a ppoll() that begins after the flag was looked at. */
+static void on_stop(int sig)
+{
+	const uint64_t one = 1;
+	int saved = errno;
+
+	(void)sig;
+	stop = 1;
+	if (write(stop_fd, &one, sizeof(one)) < 0)
+		_exit(1);
+	errno = saved;
+}
+
+static int catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_stop };
+
+	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (stop_fd < 0 || sigaction(SIGTERM, &action, NULL) ||
+	    sigaction(SIGINT, &action, NULL))
+		return errno;
+	signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+/* Waits for the client, a signal or @deadline. */
+static void block(struct vfio_user *server, uint64_t deadline)
+{
+	struct pollfd fds[] = {
+		{ .fd = stop_fd, .events = POLLIN },
+		{ .fd = vfio_socket_listen_fd(server->sock), .events = POLLIN },
+		{ .fd = vfio_socket_fd(server->sock), .events = POLLIN },
+	};
+	uint64_t now = now_ns(), wait = deadline > now ? deadline - now : 0;
+	struct timespec timeout = {
+		.tv_sec = (time_t)(wait / 1000000000u),
+		.tv_nsec = (long)(wait % 1000000000u),
+	};
+
+	if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) > 0 &&
+	    fds[1].revents)
+		vfio_user_accept(server);
+}
+
+/* Dozes if the NIC agrees. Return: the time to spin before the next attempt. */
+static uint64_t doze(struct vfio_user *server, uint64_t spin)
+{
+	struct nic *nic = endpoint_nic(server->ep);
+	uint64_t begin = now_ns(), slept;
+
+	if (nic_doze(nic))
+		block(server, nic_next_deadline(nic));
+	nic_wake(nic);
+	slept = now_ns() - begin;
+	if (slept < SPIN_MAX_NS)
+		return spin * 2 < SPIN_MAX_NS ? spin * 2 : SPIN_MAX_NS;
+	return spin / 2 > SPIN_MIN_NS ? spin / 2 : SPIN_MIN_NS;
+}
+
+static void look_for_client(struct vfio_user *server)
+{
+	struct pollfd knock = {
+		.fd = vfio_socket_listen_fd(server->sock),
+		.events = POLLIN,
+	};
+
+	if (poll(&knock, 1, 0) > 0)
+		vfio_user_accept(server);
+	if (dma_map_torn())
+		vfio_user_drop(server, "it took mapped memory away");
+}
+
+static void run(struct vfio_user *server)
+{
+	struct nic *nic = endpoint_nic(server->ep);
+	uint64_t looked = 0, knocked = 0, busy_at = now_ns(), spin = SPIN_MIN_NS;
+
+	while (!stop) {
+		uint64_t now = now_ns();
+		bool busy = nic_run(nic);
+
+		if (!busy || now - looked >= LOOK_NS) {
+			looked = now;
+			if (vfio_socket_fd(server->sock) >= 0)
+				busy |= vfio_user_serve(server);
+			if (now - knocked >= KNOCK_NS) {
+				knocked = now;
+				look_for_client(server);
+			}
+		}
+		if (busy || nic_next_deadline(nic) <= now) {
+			busy_at = now;
+		} else if (now - busy_at >= spin) {
+			spin = doze(server, spin);
+			busy_at = now_ns();
+		}
+	}
+}
+
+static int tell_ready(int fd)
+{
+	static const char text[] = "ready\n";
+
+	if (fd < 0)
+		return 0;
+	if (write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+static int serve(const struct options *opts)
+{
+	struct vfio_user server = { .dma = dma_map_create() };
+	char error[256];
+	int err;
+
+	if (!server.dma) {
+		fprintf(stderr, "moor-nic: out of memory\n");
+		return EXIT_FAILURE;
+	}
+	server.ep = endpoint_create(&opts->endpoint, server.dma);
+	if (!server.ep) {
+		fprintf(stderr, "moor-nic: cannot create the NIC: %s\n",
+			strerror(errno));
+		goto err_dma;
+	}
+	server.sock = vfio_socket_listen(opts->socket, error, sizeof(error));
+	if (!server.sock) {
+		fprintf(stderr, "moor-nic: %s\n", error);
+		goto err_endpoint;
+	}
+	err = tell_ready(opts->ready_fd);
+	if (err) {
+		fprintf(stderr, "moor-nic: --ready-fd %d: %s\n", opts->ready_fd,
+			strerror(err));
+		goto err_socket;
+	}
+
+	log_info("listening on %s", opts->socket);
+	run(&server);
+	log_info("stopped by a signal, %llu DMA faults",
+		 (unsigned long long)dma_map_faults(server.dma));
+	log_flush();
+	vfio_socket_close(server.sock);
+	endpoint_destroy(server.ep);
+	dma_map_destroy(server.dma);
+	return EXIT_SUCCESS;
+
+err_socket:
+	vfio_socket_close(server.sock);
+err_endpoint:
+	endpoint_destroy(server.ep);
+err_dma:
+	dma_map_destroy(server.dma);
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options opts;
+	int err;
+
+	options_parse(&opts, argc, argv);
+	err = log_open(opts.log);
+	if (err) {
+		fprintf(stderr, "moor-nic: --log %s: %s\n", opts.log,
+			strerror(err));
+		return EXIT_FAILURE;
+	}
+	err = catch_signals();
+	if (err) {
+		fprintf(stderr, "moor-nic: signals: %s\n", strerror(err));
+		return EXIT_FAILURE;
+	}
+	/* Timers of the transport are a few microseconds long. */
+	prctl(PR_SET_TIMERSLACK, 1ul);
+	return serve(&opts);
+}
