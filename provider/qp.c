@@ -11,6 +11,7 @@
 #include "moor_abi.h"
 
 #define SUPPORTED_COMP_MASK	(IBV_QP_INIT_ATTR_PD | \
+				 IBV_QP_INIT_ATTR_CREATE_FLAGS | \
 				 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
 /* ---- cookies ---- */
@@ -187,6 +188,9 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
 	    attr->srq)
 		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    attr->create_flags)
+		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
 	    !attr->send_cq || !attr->recv_cq)
 		return EINVAL;
@@ -229,8 +233,9 @@ static void put_slots(struct moor_context *ctx, struct moor_qp *qp)
 }
 
 static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
-			    struct ibv_qp_init_attr_ex *attr)
+			    const struct ibv_qp_init_attr_ex *attr)
 {
+	struct ibv_qp_init_attr_ex kernel_attr = *attr;
 	struct moor_ucmd_create_qp_resp resp = {};
 	struct moor_ucmd_create_qp cmd = {
 		.sq_addr = (uintptr_t)qp->sq.ring,
@@ -245,8 +250,9 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 		cmd.log_rq_depth = log2_of_at_least(qp->rq.depth);
 		cmd.log_rq_stride = qp->rq.log_stride;
 	}
-	report_cap(qp, &attr->cap);
-	err = ibv_cmd_create_qp_ex(&ctx->vctx.context, &qp->vqp, attr,
+	report_cap(qp, &kernel_attr.cap);
+	kernel_attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	err = ibv_cmd_create_qp_ex(&ctx->vctx.context, &qp->vqp, &kernel_attr,
 				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
 				   sizeof(resp));
 	if (err)
@@ -265,20 +271,27 @@ static int init_wr_ops(struct moor_qp *qp,
 	return moor_qp_set_wr_ops(&qp->vqp.qp_ex, attr->send_ops_flags);
 }
 
-/* All that can fail; nothing is left behind when it does. */
+/*
+ * All that can fail; nothing is left behind when it does. Sizes that no queue
+ * has are EINVAL, of whatever type the QP is to be.
+ */
 static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 		   struct ibv_qp_init_attr_ex *attr)
 {
-	struct ibv_qp_cap asked = attr->cap;
 	int err;
 
-	err = init_wr_ops(qp, attr);
-	if (!err)
-		err = size_sq(ctx, qp, &attr->cap);
+	err = size_sq(ctx, qp, &attr->cap);
 	if (!err)
 		err = size_rq(ctx, qp, &attr->cap);
 	if (!err)
-		err = create_rings(qp);
+		err = check_attr(attr);
+	if (!err)
+		err = init_wr_ops(qp, attr);
+	if (err)
+		return err;
+	if (to_moor_pd(attr->pd)->contained)
+		qp->parent = to_moor_pd(attr->pd);
+	err = create_rings(qp);
 	if (err)
 		return err;
 	err = cookie_get(ctx, qp);
@@ -294,31 +307,23 @@ put_cookie:
 	cookie_put(ctx, qp);
 free_rings:
 	moor_buf_free(&qp->buf);
-	attr->cap = asked;
 	return err;
 }
 
 struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
 				 struct ibv_qp_init_attr_ex *attr)
 {
-	struct moor_qp *qp;
+	struct moor_qp *qp = calloc(1, sizeof(*qp));
 	bool lock;
 	int err;
 
-	err = check_attr(attr);
-	if (err)
-		goto fail;
-	qp = calloc(1, sizeof(*qp));
-	if (!qp) {
-		err = ENOMEM;
-		goto fail;
-	}
-	if (to_moor_pd(attr->pd)->contained)
-		qp->parent = to_moor_pd(attr->pd);
+	if (!qp)
+		return NULL;
 	err = init_qp(to_moor_context(context), qp, attr);
 	if (err) {
 		free(qp);
-		goto fail;
+		errno = err;
+		return NULL;
 	}
 	if (attr->sq_sig_all)
 		qp->always = MOOR_WQE_FLAG_SIGNALED;
@@ -330,10 +335,6 @@ struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
 	if (qp->parent)
 		atomic_fetch_add(&qp->parent->users, 1);
 	return &qp->vqp.qp;
-
-fail:
-	errno = err;
-	return NULL;
 }
 
 struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
