@@ -154,7 +154,7 @@ class Model:
         program = os.environ.get("MOOR_NIC", f"{TOP}/build/model/moor-nic")
         if not os.access(program, os.X_OK):
             raise NotRun(f"no NIC model: {os.path.relpath(program, TOP)} is missing; "
-                         "run 'make model-in-root', or boot with --nics 0")
+                         "run 'make nic', or boot with --nics 0")
         ready, ready_write = os.pipe()
         arguments = [program, "--socket", self.socket, "--ready-fd", str(ready_write),
                      "--index", str(index), "--control", f"/run/nic{index}.control"]
@@ -243,10 +243,11 @@ def kernel_arguments(options):
 
 def qemu_arguments(options, models, console):
     """What QEMU is told, besides what virtme-ng tells it."""
-    arguments = ["-nodefaults", "-no-reboot",
-                 # Everything the guest's kernel prints, into a file.
-                 "-chardev", f"file,id=moorlog,path={console}",
-                 "-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
+    arguments = ["-nodefaults", "-no-reboot"]
+    if options.command is not None:
+        # Everything the guest's kernel prints, into a file.
+        arguments += ["-chardev", f"file,id=moorlog,path={console}",
+                      "-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
     # Emulated, QEMU's plain processor (virtme-ng's choice) boots in two thirds
     # of the time of "-cpu max": the C library picks no wide vectors.
     if options.icount:
@@ -275,13 +276,18 @@ def virtme_arguments(options, image, models, console):
     return arguments + ["--qemu-opts"] + qemu_arguments(options, models, console)
 
 
-def kernel_trouble(console):
-    """The part of the console log that says what is wrong, or nothing."""
+def console_lines(console):
+    """What the guest's kernel has printed."""
     try:
         with open(console, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            return file.read().splitlines()
     except FileNotFoundError:
         return []
+
+
+def kernel_trouble(console):
+    """The part of the console log that says what is wrong, or nothing."""
+    lines = console_lines(console)
     for number, line in enumerate(lines):
         if TROUBLE.search(line):
             return lines[max(0, number - 3):number + 60]
@@ -309,11 +315,13 @@ def pass_on(source, sink):
     return bool(data)
 
 
-def run_guest(options, arguments, models):
+def run_guest(options, arguments, models, console):
     """Runs virtme-run until it ends, time is over or a model dies: why it ended."""
     pipes = {}
     if options.command is None:
-        guest = subprocess.Popen(arguments)
+        # virtme-ng sends the kernel's messages to standard error.
+        with open(console, "wb") as file:
+            guest = subprocess.Popen(arguments, stderr=file)
     else:
         # Not our own output: QEMU opens what it is given anew, which truncates
         # a file that it was redirected to.
@@ -343,9 +351,8 @@ def run_guest(options, arguments, models):
     return why
 
 
-def verdict(options, why, models, log):
+def verdict(options, why, models, console):
     """The exit status, and what is to be said about it."""
-    console = f"{log}/console.log"
     trouble = kernel_trouble(console)
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
     if trouble:
@@ -366,7 +373,7 @@ def verdict(options, why, models, log):
     reason = read_once("trouble")
     if reason:
         say(f"guest not ready for the command: {reason}")
-    elif "moor-vm: running the command" in (open(console, errors="replace").read() if os.path.exists(console) else ""):
+    elif any("moor-vm: running the command" in line for line in console_lines(console)):
         say("the guest ended before the command did, without a word from its kernel")
         return GUEST_TROUBLE
     else:
@@ -392,13 +399,14 @@ def main():
     models = [Model(options, index, log) for index in range(options.nics)]
     for model in models:
         model.wait_ready()
-    arguments = virtme_arguments(options, image, models, f"{log}/console.log")
+    console = f"{log}/console.log"
+    arguments = virtme_arguments(options, image, models, console)
     with open(f"{log}/command", "w", encoding="utf-8") as file:
         file.write(shlex.join(arguments) + "\n")
     if options.verbose:
         say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
-    why = run_guest(options, arguments, models)
-    status = verdict(options, why, models, log)
+    why = run_guest(options, arguments, models, console)
+    status = verdict(options, why, models, console)
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
         say(f"logs: {shown(log)}")
     return status

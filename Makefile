@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+# 'make help' lists the targets. What the VM and the tests use is built inside
+# the Debian root that 'make setup' makes; what is installed on this machine,
+# with this machine's compiler.
+
+KDIR	?= /lib/modules/$(shell uname -r)/build
+prefix	?= /usr
+bindir	?= $(prefix)/bin
+mandir	?= $(prefix)/share/man
+includedir ?= $(prefix)/include
+
+# rdma-core's source and a configured build of it, for the provider
+RDMA_CORE	?= $(CURDIR)/build/rdma-core/src
+RDMA_CORE_BUILD	?= $(CURDIR)/build/rdma-core/build
+
+jobs	:= -j$(shell nproc)
+in_root	:= scripts/in-root --
+root_kernel = $(shell cat build/root/etc/moor/kernel-$(1))
+# Inside the root, what is warned about is an error.
+module_flags := W=1 KCFLAGS=-Werror
+
+module: ## build moor.ko for the running kernel, or for the headers in KDIR=
+	@scripts/build-module $(KDIR) build/host/module
+	@echo "build/host/module/moor.ko"
+
+model: ## build the NIC model with this machine's compiler: build/host/moor-nic
+	@$(MAKE) --no-print-directory $(jobs) -C model O=$(CURDIR)/build/host
+
+provider-host: ## build the libibverbs provider with this machine's compiler
+	@$(MAKE) --no-print-directory $(jobs) -C provider O=$(CURDIR)/build/host/provider \
+		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD)
+
+install: module model provider-host ## install module, provider, model and headers (DESTDIR=, prefix=)
+	$(MAKE) -C $(KDIR) M=$(CURDIR)/build/host/module/tree INSTALL_MOD_DIR=updates \
+		INSTALL_MOD_PATH=$(DESTDIR) $(if $(DESTDIR),DEPMOD=true) modules_install
+	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
+		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) install
+	install -D -m 755 build/host/moor-nic $(DESTDIR)$(bindir)/moor-nic
+	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(wildcard model/*.1 Documentation/*.1)
+	install -D -m 644 -t $(DESTDIR)$(includedir)/moor include/moor/*.h
+	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
+
+uninstall: ## remove what install put there (same DESTDIR=, prefix=, KDIR=)
+	rm -f $(DESTDIR)$(bindir)/moor-nic $(DESTDIR)$(mandir)/man1/moor-nic.1
+	rm -f $(DESTDIR)$(includedir)/rdma/moor-abi.h
+	rm -rf $(DESTDIR)$(includedir)/moor
+	find $(DESTDIR)/lib/modules/*/updates -name 'moor.ko*' -delete
+	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
+		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) uninstall
+	$(if $(DESTDIR),,depmod)
+
+setup: ## build the Debian root that everything else runs in (once a machine)
+	@scripts/setup
+
+modules: setup ## build moor.ko in the root for its three kernels: build/modules/
+	@for kind in newest lts headers; do \
+		kernel=$$(cat build/root/etc/moor/kernel-$$kind) && \
+		$(in_root) scripts/build-module /lib/modules/$$kernel/build build/modules/$$kernel $(module_flags) || exit; \
+	done
+
+provider: setup ## build the libibverbs provider in the root: build/provider/
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C provider O=$(CURDIR)/build/provider \
+		RDMA_CORE=$(CURDIR)/build/rdma-core/src RDMA_CORE_BUILD=$(CURDIR)/build/rdma-core/build
+
+nic: setup ## build the NIC model in the root: build/model/moor-nic
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model
+
+tests: setup ## build the test programs of tests/ in the root: build/tests/
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C tests O=$(CURDIR)/build/tests
+
+vm-parts: modules provider nic tests ## build everything that scripts/vm and the tests use
+
+sparse: modules ## check the driver with sparse, against the newest headers
+	@kernel=$$(cat build/root/etc/moor/kernel-headers) && \
+	$(in_root) scripts/build-module --sparse /lib/modules/$$kernel/build build/modules/$$kernel $(module_flags)
+
+demo: vm-parts ## boot the VM with the NIC in it and show what it does
+	@scripts/demo
+
+check: ## run every test meant for every change; the last line is the totals
+	@scripts/check
+
+clean: ## remove what was built; the root and its cache stay
+	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log
+
+clean-cache: clean ## remove the root too, and everything that was downloaded
+	@scripts/setup --remove
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  scripts/vm --help   the VM runner"
+
+.DEFAULT_GOAL := module
+.PHONY: module model provider-host install uninstall setup modules provider nic tests vm-parts \
+	sparse demo check clean clean-cache help
