@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory regions: look-up, checks, dynamic state, revoke (HWI 6). */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "dma_map.h"
+#include "log.h"
+#include "mr.h"
+
+/*
+ * What changes without the driver (HWI 6.4). All of it belongs to the valid
+ * word it began under and starts anew with another one.
+ */
+struct mr_dynamic {
+	uint64_t word;
+	uint32_t windows;	/* bound to this MR */
+	bool revoked;		/* no access starts any more under @word */
+};
+
+#define REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
+			 MOOR_ACCESS_REMOTE_ATOMIC)
+#define WRITING_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
+			 MOOR_ACCESS_REMOTE_ATOMIC)
+
+const char *syndrome_name(uint8_t syndrome)
+{
+	static const char *const names[] = {
+		[MOOR_SYN_NONE] = "none",
+		[MOOR_SYN_KEY] = "no valid entry under this key",
+		[MOOR_SYN_PD] = "another PD",
+		[MOOR_SYN_RIGHTS] = "access right missing",
+		[MOOR_SYN_BOUNDS] = "out of bounds",
+		[MOOR_SYN_TRANSLATION] = "translation absent or malformed",
+		[MOOR_SYN_DMA] = "DMA address refused",
+		[MOOR_SYN_QP_RIGHTS] = "not allowed by the responder QP",
+		[MOOR_SYN_ALIGNMENT] = "not aligned",
+		[MOOR_SYN_WQE] = "malformed work request",
+		[MOOR_SYN_LENGTH] = "length",
+		[MOOR_SYN_WINDOW] = "another QP's window",
+		[MOOR_SYN_NO_RESPONDER] = "nothing answered",
+		[MOOR_SYN_QUEUE] = "queue unreachable",
+	};
+
+	return syndrome < sizeof(names) / sizeof(names[0]) ?
+	       names[syndrome] : "?";
+}
+
+static uint32_t key_index(uint32_t key)
+{
+	return key >> (32 - NIC_MR_INDEX_BITS);
+}
+
+static const struct moor_mr_context *entry_memory(struct nic *nic,
+						  uint32_t index)
+{
+	return (const struct moor_mr_context *)nic->mr_bar + index;
+}
+
+/*
+ * Loads valid word, body, valid word; the driver may be writing (HWI 6.1).
+ * Return: true when both words agree.
+ */
+static bool read_entry(struct nic *nic, uint32_t index,
+		       struct moor_mr_context *entry)
+{
+	const uint64_t *from = (const uint64_t *)entry_memory(nic, index);
+	uint64_t *to = (uint64_t *)entry;
+	unsigned int i;
+
+	to[0] = __atomic_load_n(&from[0], __ATOMIC_ACQUIRE);
+	if (!(le64toh(to[0]) & MOOR_MRC_TYPE))
+		return false;
+	for (i = 1; i < sizeof(*entry) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&from[0], __ATOMIC_RELAXED) == to[0];
+}
+
+/* The dynamic state of the entry that holds @word. */
+static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
+					uint64_t word)
+{
+	struct mr_dynamic *dyn = &nic->mr[index];
+
+	if (dyn->word != word)
+		*dyn = (struct mr_dynamic){ .word = word };
+	return dyn;
+}
+
+/* Does the type have the form that HWI 6.1 gives it, in its own range? */
+static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
+			      struct xlat *xlat)
+{
+	static const struct moor_xlat no_xlat;
+	uint64_t word = le64toh(e->valid);
+	uint64_t last;
+
+	if ((word & MOOR_MRC_RESERVED) || e->max_pages ||
+	    (le32toh(e->pd) & ~NIC_NUMBER_MASK) ||
+	    (le32toh(e->access) & ~MOOR_ACCESS_ALL))
+		return false;
+	/* Windows and fast registration come with features not offered. */
+	if (index < MOOR_MR_INDEX_FIRST || index >= NIC_MR_CONSUMER_FIRST)
+		return false;
+
+	switch (word & MOOR_MRC_TYPE) {
+	case MOOR_MRC_TYPE_MR:
+		return e->length && le64toh(e->length) <= NIC_MAX_MR_SIZE &&
+		       !__builtin_add_overflow(le64toh(e->iova),
+					       le64toh(e->length) - 1, &last) &&
+		       xlat_decode(xlat, &e->xlat) &&
+		       !__builtin_add_overflow(xlat->offset,
+					       le64toh(e->length) - 1, &last);
+	case MOOR_MRC_TYPE_ALL:
+		return !e->iova && !e->length &&
+		       !memcmp(&e->xlat, &no_xlat, sizeof(no_xlat));
+	default:
+		return false;
+	}
+}
+
+/*
+ * Finds the valid entry of an index and checks all but rights and range.
+ * Return: its dynamic state; NULL: there is none.
+ */
+static struct mr_dynamic *find_entry(struct nic *nic, uint32_t index,
+				     struct moor_mr_context *entry,
+				     struct xlat *xlat)
+{
+	const struct moor_mr_context *kept = NULL;
+	struct mr_dynamic *dyn;
+
+	if (nic->strict)
+		kept = mr_strict_entry(nic, index);
+	if (kept)
+		*entry = *kept;
+	else if (!read_entry(nic, index, entry))
+		return NULL;
+	if (!entry_well_formed(entry, index, xlat))
+		return NULL;
+	dyn = dynamic_state(nic, index, le64toh(entry->valid));
+	if (nic->strict && !kept && !dyn->revoked)
+		mr_strict_keep(nic, index, entry);
+	return dyn;
+}
+
+static uint8_t check_rights(uint32_t have, uint32_t need)
+{
+	/* Remote write and atomics need local write too (HWI 6.1). */
+	if (need & WRITING_RIGHTS)
+		need |= MOOR_ACCESS_LOCAL_WRITE;
+	return (have & need) == need ? MOOR_SYN_NONE : MOOR_SYN_RIGHTS;
+}
+
+static uint8_t grant_all(const struct mr_actor *actor, uint64_t addr,
+			 uint64_t len, struct mr_grant *grant)
+{
+	uint64_t last;
+
+	if (!actor->kernel)
+		return MOOR_SYN_KEY;
+	if (__builtin_add_overflow(addr, len - 1, &last))
+		return MOOR_SYN_BOUNDS;
+	grant->kind = MR_KIND_ALL;
+	grant->first = addr;
+	return MOOR_SYN_NONE;
+}
+
+uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
+			uint32_t key, uint64_t addr, uint64_t len,
+			uint32_t need, struct mr_grant *grant)
+{
+	uint32_t index = key_index(key);
+	struct moor_mr_context entry;
+	struct mr_dynamic *dyn;
+	uint64_t word, offset;
+	uint8_t syndrome;
+
+	grant->index = index;
+	grant->write = need & WRITING_RIGHTS;
+	if (key == NIC_NULL_LKEY && !(need & REMOTE_RIGHTS)) {
+		grant->kind = MR_KIND_NULL;
+		return MOOR_SYN_NONE;
+	}
+
+	dyn = find_entry(nic, index, &entry, &grant->xlat);
+	word = le64toh(entry.valid);
+	if (!dyn || word >> 32 != key || dyn->revoked)
+		return MOOR_SYN_KEY;
+	if (le32toh(entry.pd) != actor->pd)
+		return MOOR_SYN_PD;
+	syndrome = check_rights(le32toh(entry.access), need);
+	if (syndrome)
+		return syndrome;
+	if ((word & MOOR_MRC_TYPE) == MOOR_MRC_TYPE_ALL)
+		return grant_all(actor, addr, len, grant);
+
+	offset = addr - le64toh(entry.iova);
+	if (addr < le64toh(entry.iova) || len > le64toh(entry.length) ||
+	    offset > le64toh(entry.length) - len)
+		return MOOR_SYN_BOUNDS;
+	grant->kind = MR_KIND_TABLE;
+	grant->first = grant->xlat.offset + offset;
+	grant->node.entries = NULL;
+	return MOOR_SYN_NONE;
+}
+
+uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
+		     uint64_t *len, uint8_t **ptr)
+{
+	struct xlat_leaf leaf;
+	uint8_t syndrome;
+
+	if (grant->kind == MR_KIND_ALL) {
+		*ptr = dma_map_ptr(nic->dma, grant->first + off, len,
+				   grant->write);
+		return *ptr && *len ? MOOR_SYN_NONE : MOOR_SYN_DMA;
+	}
+
+	if (nic->strict)
+		syndrome = mr_strict_walk(nic, grant, grant->first + off,
+					  &leaf);
+	else
+		syndrome = xlat_walk(nic, &grant->xlat, grant->first + off,
+				     &leaf, &grant->node);
+	if (syndrome)
+		return syndrome;
+	return xlat_host(nic, grant->xlat.memory, &leaf, len, grant->write,
+			 ptr);
+}
+
+/* The bits of a key that revoke and query compare. */
+static uint32_t compared_bits(uint32_t key)
+{
+	return key_index(key) >= NIC_MR_CONSUMER_FIRST ?
+	       ~(uint32_t)MOOR_KEY_CONSUMER : ~0u;
+}
+
+static struct mr_dynamic *find_key(struct nic *nic, uint32_t key,
+				   struct moor_mr_context *entry)
+{
+	struct mr_dynamic *dyn;
+	struct xlat xlat;
+
+	dyn = find_entry(nic, key_index(key), entry, &xlat);
+	if (!dyn || ((le64toh(entry->valid) >> 32) ^ key) & compared_bits(key))
+		return NULL;
+	return dyn;
+}
+
+/*
+ * HWI 6.5. One thread does all DMA and does it before it takes the next
+ * command: what was started through a key is done when we get here.
+ */
+uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
+		  struct moor_cpl *cpl)
+{
+	const struct moor_cmd_mr_revoke *cmd = (const void *)raw;
+	struct moor_cpl_mr_revoke *out = (void *)cpl->out;
+	uint32_t count = le32toh(cmd->count);
+	uint32_t busy = 0, unknown = 0, i;
+
+	if (!count || count > MOOR_REVOKE_MAX_KEYS)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_mr_revoke, count);
+	for (i = count; i < MOOR_REVOKE_MAX_KEYS; i++) {
+		if (cmd->key[i])
+			return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+					struct moor_cmd_mr_revoke, key[i]);
+	}
+
+	for (i = 0; i < count; i++) {
+		uint32_t key = le32toh(cmd->key[i]);
+		struct moor_mr_context entry;
+		struct mr_dynamic *dyn = find_key(nic, key, &entry);
+
+		if (!dyn || dyn->revoked) {
+			log_refused("HWI 6.5", "revoke of key 0x%08x: %s", key,
+				    syndrome_name(MOOR_SYN_KEY));
+			unknown |= 1u << i;
+		} else if (dyn->windows) {
+			busy |= 1u << i;
+		} else {
+			dyn->revoked = true;
+			if (nic->strict)
+				mr_strict_drop(nic, key_index(key));
+		}
+	}
+	out->busy = htole32(busy);
+	out->unknown = htole32(unknown);
+	return MOOR_CMD_OK;
+}
+
+uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
+		 struct moor_cpl *cpl)
+{
+	const struct moor_cmd_mr_query *cmd = (const void *)raw;
+	struct moor_cpl_mr_query *out = (void *)cpl->out;
+	struct moor_mr_context entry;
+	struct mr_dynamic *dyn = find_key(nic, le32toh(cmd->key), &entry);
+
+	if (!dyn)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_mr_query, key);
+	out->state = dyn->revoked ? MOOR_MR_STATE_REVOKED : MOOR_MR_STATE_VALID;
+	out->type = le64toh(entry.valid) & MOOR_MRC_TYPE;
+	out->key = htole32(le64toh(entry.valid) >> 32);
+	out->windows = htole32(dyn->windows);
+	out->access = entry.access;
+	out->iova = entry.iova;
+	out->length = entry.length;
+	return MOOR_CMD_OK;
+}
+
+bool mr_init(struct nic *nic)
+{
+	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
+	return nic->mr && (!nic->cfg.strict || mr_strict_init(nic));
+}
+
+void mr_exit(struct nic *nic)
+{
+	free(nic->mr);
+	if (nic->strict)
+		mr_strict_exit(nic);
+}
+
+void mr_reset(struct nic *nic)
+{
+	memset(nic->mr, 0, NIC_NUM_MR * sizeof(*nic->mr));
+	if (nic->strict)
+		mr_strict_reset(nic);
+}

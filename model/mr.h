@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory regions: look-up, checks, dynamic state, revoke (HWI 6). */
+#ifndef MODEL_MR_H
+#define MODEL_MR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+/* Whose access it is. */
+struct mr_actor {
+	uint32_t qpn;
+	uint32_t pd;
+	bool kernel;		/* MOOR_QP_FLAG_KERNEL */
+};
+
+enum mr_kind {
+	MR_KIND_TABLE,		/* through a translation */
+	MR_KIND_NULL,		/* reads as zeros, swallows writes */
+	MR_KIND_ALL,		/* addresses are DMA addresses */
+};
+
+/* An access that was granted; good for one chunk. */
+struct mr_grant {
+	enum mr_kind kind;
+	uint32_t index;
+	bool write;
+	uint64_t first;		/* byte of the mapped space, or DMA address */
+	struct xlat xlat;
+	struct xlat_node node;
+};
+
+/**
+ * mr_grant_access() - the checks 1 to 7 of HWI 6.3
+ * @nic:   the NIC
+ * @actor: the QP that accesses
+ * @key:   all 32 bits count
+ * @addr:  first byte
+ * @len:   bytes, not 0
+ * @need:  MOOR_ACCESS_*, of which a remote right makes the access remote;
+ *         0: local read
+ * @grant: result
+ *
+ * Return: MOOR_SYN_NONE, or why not.
+ */
+uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
+			uint32_t key, uint64_t addr, uint64_t len,
+			uint32_t need, struct mr_grant *grant);
+
+/**
+ * mr_grant_ptr() - the checks 8 and 9, and the host address
+ * @nic:   the NIC
+ * @grant: from mr_grant_access(), not of kind MR_KIND_NULL
+ * @off:   bytes from the start of the granted range
+ * @len:   bytes wanted; cut to what is contiguous
+ * @ptr:   result
+ *
+ * Return: MOOR_SYN_NONE, or why not.
+ */
+uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
+		     uint64_t *len, uint8_t **ptr);
+
+const char *syndrome_name(uint8_t syndrome);
+
+bool mr_init(struct nic *nic);
+void mr_exit(struct nic *nic);
+void mr_reset(struct nic *nic);
+
+uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *cmd,
+		  struct moor_cpl *cpl);
+uint8_t mr_query(struct nic *nic, const struct moor_cmd *cmd,
+		 struct moor_cpl *cpl);
+
+/* mr_strict.c: what --strict keeps until a revoke. */
+struct moor_mr_context;
+
+bool mr_strict_init(struct nic *nic);
+void mr_strict_exit(struct nic *nic);
+void mr_strict_reset(struct nic *nic);
+void mr_strict_drop(struct nic *nic, uint32_t index);
+/* The entry that is kept, or NULL. */
+const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index);
+void mr_strict_keep(struct nic *nic, uint32_t index,
+		    const struct moor_mr_context *entry);
+/* xlat_walk() that keeps what it finds. */
+uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
+		       struct xlat_leaf *leaf);
+
+#endif /* MODEL_MR_H */

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/* QPs at work: lists, quanta, flushing, errors. */
+#include "log.h"
+#include "qp.h"
+
+#define QUANTUM_BYTES	(256u << 10)
+#define QUANTUM_WQES	32u
+
+/*
+ * Receive queues are not kicked for (HWI 5.2), yet in ERR what is posted is
+ * flushed: look now and then, less and less often.
+ */
+#define FLUSH_WAIT_MIN_NS	1000000u
+#define FLUSH_WAIT_MAX_NS	64000000u
+
+void qp_leave_list(struct qp *qp)
+{
+	struct qp_list *list = qp->list;
+
+	if (!list)
+		return;
+	*(qp->prev ? &qp->prev->next : &list->first) = qp->next;
+	*(qp->next ? &qp->next->prev : &list->last) = qp->prev;
+	qp->list = NULL;
+}
+
+void qp_enter_list(struct qp *qp, struct qp_list *list)
+{
+	qp_leave_list(qp);
+	qp->list = list;
+	qp->next = NULL;
+	qp->prev = list->last;
+	*(list->last ? &list->last->next : &list->first) = qp;
+	list->last = qp;
+}
+
+static bool may_ask(const struct qp *qp)
+{
+	if (qp->req.waiting)
+		return false;
+	return qp->state == MOOR_QPS_RTS ||
+	       (qp->state == MOOR_QPS_SQD && qp->req.active);
+}
+
+void qp_make_ready(struct nic *nic, struct qp *qp)
+{
+	if (qp->list != &nic->ready &&
+	    (may_ask(qp) || qp->state == MOOR_QPS_ERR))
+		qp_enter_list(qp, &nic->ready);
+}
+
+void qp_connections_changed(struct nic *nic)
+{
+	nic->connections++;
+	while (nic->stalled.first) {
+		struct qp *qp = nic->stalled.first;
+
+		qp_leave_list(qp);
+		qp->req.waiting = false;
+		qp_make_ready(nic, qp);
+	}
+}
+
+void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
+{
+	if (qp->backlogged & MOOR_BIT(type))
+		return;
+	if (event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn))
+		qp->backlogged |= MOOR_BIT(type);
+}
+
+void qp_error(struct nic *nic, struct qp *qp)
+{
+	if (qp->state == MOOR_QPS_ERR)
+		return;
+	qp->state = MOOR_QPS_ERR;
+	qp->draining = false;
+	qp->req.waiting = false;
+	qp->resp.message = 0;
+	qp->flush_wait = FLUSH_WAIT_MIN_NS;
+	timer_stop(&nic->timers, &qp->timer);
+	qp_enter_list(qp, &nic->ready);
+	qp_connections_changed(nic);
+}
+
+void qp_queue_failed(struct nic *nic, struct qp *qp)
+{
+	log_refused("HWI 10", "QP 0x%06x: queue unreachable or producer index beyond its depth",
+		    qp->qpn);
+	qp_event(nic, qp, MOOR_EVENT_QP_FATAL);
+	qp_error(nic, qp);
+}
+
+void qp_drained(struct nic *nic, struct qp *qp)
+{
+	qp->draining = false;
+	if (qp->sqd_event)
+		qp_event(nic, qp, MOOR_EVENT_SQ_DRAINED);
+	qp->sqd_event = false;
+}
+
+/* Return: true when something was flushed. */
+static bool flush_one_send(struct nic *nic, struct qp *qp)
+{
+	if (!qp->req.active) {
+		if (queue_look(&qp->sq) != QUEUE_WORK ||
+		    wqe_fetch_send(nic, qp, &qp->req.wqe) == WQE_UNREACHABLE)
+			return false;
+	}
+	qp->req.active = false;
+	complete_send(nic, qp, &qp->req.wqe, MOOR_WC_WR_FLUSH_ERR,
+		      MOOR_SYN_NONE);
+	return true;
+}
+
+static bool flush_one_recv(struct nic *nic, struct qp *qp)
+{
+	if (!qp->resp.holds_wqe) {
+		if (queue_look(&qp->rq) != QUEUE_WORK ||
+		    wqe_fetch_recv(nic, qp, &qp->resp.wqe) == WQE_UNREACHABLE)
+			return false;
+	}
+	qp->resp.holds_wqe = false;
+	complete_recv(nic, qp, &qp->resp.wqe, MOOR_WC_WR_FLUSH_ERR,
+		      MOOR_SYN_NONE);
+	return true;
+}
+
+static void flush(struct nic *nic, struct qp *qp)
+{
+	uint32_t sends = 0, recvs = 0;
+
+	while (sends < QUANTUM_WQES && flush_one_send(nic, qp))
+		sends++;
+	while (recvs < QUANTUM_WQES && flush_one_recv(nic, qp))
+		recvs++;
+	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES) {
+		qp_enter_list(qp, &nic->ready);
+		return;
+	}
+
+	qp_leave_list(qp);
+	if (!qp->rq.exists || qp->rq.broken)
+		return;
+	qp->flush_wait = sends || recvs ? FLUSH_WAIT_MIN_NS :
+			 2 * qp->flush_wait;
+	if (qp->flush_wait > FLUSH_WAIT_MAX_NS)
+		qp->flush_wait = FLUSH_WAIT_MAX_NS;
+	timer_start(&nic->timers, &qp->timer, timer_now() + qp->flush_wait);
+}
+
+/* Return: true when a WQE is under way. */
+static bool next_wqe(struct nic *nic, struct qp *qp)
+{
+	enum queue_look look;
+	enum wqe_form form;
+
+	if (qp->state != MOOR_QPS_RTS)
+		return false;
+	look = queue_look(&qp->sq);
+	if (look == QUEUE_EMPTY)
+		return false;
+	nic->live[qp->live_index].seen = qp->sq.producer;
+	if (look == QUEUE_BROKEN) {
+		qp_queue_failed(nic, qp);
+		return false;
+	}
+	form = wqe_fetch_send(nic, qp, &qp->req.wqe);
+	if (form == WQE_UNREACHABLE) {
+		qp_queue_failed(nic, qp);
+		return false;
+	}
+	rc_requester_begin(nic, qp, form);
+	return qp->req.active;
+}
+
+static void ask(struct nic *nic, struct qp *qp)
+{
+	uint32_t budget = QUANTUM_BYTES, wqes = QUANTUM_WQES;
+
+	while (may_ask(qp)) {
+		if (!qp->req.active && !next_wqe(nic, qp))
+			break;
+		switch (rc_requester_step(nic, qp, &budget)) {
+		case RC_NEXT:
+			if (--wqes && budget)
+				continue;
+			/* fallthrough */
+		case RC_MORE:
+			qp_enter_list(qp, &nic->ready);
+			return;
+		case RC_WAIT:
+			return;
+		}
+	}
+	/* An error has put it there once more, to be flushed. */
+	if (qp->state != MOOR_QPS_ERR)
+		qp_leave_list(qp);
+}
+
+void qp_run(struct nic *nic, struct qp *qp)
+{
+	if (qp->state == MOOR_QPS_ERR)
+		flush(nic, qp);
+	else
+		ask(nic, qp);
+}
+
+void qp_timer_expired(struct nic *nic, struct timer *timer)
+{
+	struct qp *qp = (struct qp *)timer;
+
+	if (qp->state != MOOR_QPS_ERR)
+		rc_requester_expired(nic, qp);
+	qp_make_ready(nic, qp);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Moving bytes between two scatter/gather lists, with all checks. */
+#include "transfer.h"
+
+#define CHUNK	(64u << 10)
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Bytes left in the segment that the stream stands in. */
+static uint32_t stream_left(struct stream *s, uint32_t wanted)
+{
+	if (s->bytes)
+		return wanted;
+	while (s->offset == s->segments[s->current].length) {
+		s->current++;
+		s->offset = 0;
+	}
+	return min_u32(wanted, s->segments[s->current].length - s->offset);
+}
+
+static uint8_t stream_grant(struct nic *nic, const struct stream *s,
+			    uint32_t len, struct mr_grant *grant)
+{
+	const struct segment *seg = &s->segments[s->current];
+	uint64_t addr;
+
+	if (s->bytes)
+		return MOOR_SYN_NONE;
+	if (__builtin_add_overflow(seg->addr, s->offset, &addr))
+		return MOOR_SYN_BOUNDS;
+	return mr_grant_access(nic, s->actor, seg->key, addr, len, s->need,
+			       grant);
+}
+
+/* The next run of a chunk; *@ptr NULL: the null MR. */
+static uint8_t stream_run(struct nic *nic, const struct stream *s,
+			  struct mr_grant *grant, uint32_t off, uint64_t *len,
+			  uint8_t **ptr)
+{
+	if (s->bytes) {
+		*ptr = (uint8_t *)s->bytes + s->offset + off;
+		return MOOR_SYN_NONE;
+	}
+	if (grant->kind == MR_KIND_NULL) {
+		*ptr = NULL;
+		return MOOR_SYN_NONE;
+	}
+	return mr_grant_ptr(nic, grant, off, len, ptr);
+}
+
+static uint8_t move_chunk(struct nic *nic, struct stream *to,
+			  struct mr_grant *to_grant, struct stream *from,
+			  struct mr_grant *from_grant, uint32_t len,
+			  struct stream **culprit)
+{
+	uint8_t *dst, *src, syndrome;
+	uint32_t done = 0;
+
+	while (done < len) {
+		uint64_t run = len - done;
+
+		*culprit = to;
+		syndrome = stream_run(nic, to, to_grant, done, &run, &dst);
+		if (syndrome)
+			return syndrome;
+		*culprit = from;
+		syndrome = stream_run(nic, from, from_grant, done, &run, &src);
+		if (syndrome)
+			return syndrome;
+		/* The consumer may name one buffer at both ends. */
+		if (dst && src)
+			memmove(dst, src, run);
+		else if (dst)
+			memset(dst, 0, run);
+		done += (uint32_t)run;
+	}
+	return MOOR_SYN_NONE;
+}
+
+uint8_t transfer(struct nic *nic, struct stream *to, struct stream *from,
+		 uint32_t len, struct stream **culprit)
+{
+	struct mr_grant to_grant, from_grant;
+	uint8_t syndrome;
+
+	while (len) {
+		uint32_t chunk = min_u32(len, CHUNK);
+
+		chunk = stream_left(to, chunk);
+		chunk = stream_left(from, chunk);
+		*culprit = to;
+		syndrome = stream_grant(nic, to, chunk, &to_grant);
+		if (syndrome)
+			return syndrome;
+		*culprit = from;
+		syndrome = stream_grant(nic, from, chunk, &from_grant);
+		if (syndrome)
+			return syndrome;
+		syndrome = move_chunk(nic, to, &to_grant, from, &from_grant,
+				      chunk, culprit);
+		if (syndrome)
+			return syndrome;
+		to->offset += chunk;
+		from->offset += chunk;
+		len -= chunk;
+	}
+	return MOOR_SYN_NONE;
+}
