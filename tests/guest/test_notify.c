@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Completion events: one for each request, none without, and solicited ones
+ * for solicited completions and errors only (HWI 11.2).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "pair.h"
+#include "tap.h"
+
+static bool event_within(struct ibv_comp_channel *channel, int milliseconds)
+{
+	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&fd, 1, milliseconds) == 1;
+}
+
+/* A test point: there is an event, for @cq. */
+static void expect_cq_event(struct pair *pair, struct ibv_cq *cq,
+			    const char *what)
+{
+	struct ibv_cq *event_cq;
+	void *context;
+
+	if (!event_within(pair->channel, 20000) ||
+	    ibv_get_cq_event(pair->channel, &event_cq, &context)) {
+		tap_ok(false, "%s", what);
+		tap_diag("no event");
+		return;
+	}
+	ibv_ack_cq_events(event_cq, 1);
+	tap_ok(event_cq == cq, "%s", what);
+}
+
+/* Sends @count messages of a byte, and takes all the completions. */
+static void exchange(struct pair *pair, int count, unsigned int flags)
+{
+	struct request request = {
+		.opcode = IBV_WR_SEND, .flags = flags, .wr_id = 1,
+		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
+	};
+	struct ibv_wc wc;
+	int i;
+
+	for (i = 0; i < count; i++) {
+		post_receive(&pair->b, 2, pair->b.buf, 1, pair->b.mr->lkey);
+		if (post(&pair->a, &request) ||
+		    !wait_wc(pair->a.send_cq, &wc) || wc.status ||
+		    !wait_wc(pair->b.recv_cq, &wc) || wc.status)
+			tap_bail("a message did not arrive");
+	}
+}
+
+/*
+ * Events come after completions, through an interrupt: that one does not come
+ * can be said only after something behind it in the same queue came.
+ */
+static void expect_no_cq_event(struct pair *pair, const char *what)
+{
+	struct ibv_cq *probe = pair->a.send_cq;
+	struct ibv_cq *event_cq = NULL;
+	void *context;
+
+	if (ibv_req_notify_cq(probe, 0))
+		tap_bail("ibv_req_notify_cq");
+	exchange(pair, 1, 0);
+	if (!event_within(pair->channel, 20000) ||
+	    ibv_get_cq_event(pair->channel, &event_cq, &context))
+		tap_bail("the probe gave no event");
+	ibv_ack_cq_events(event_cq, 1);
+	tap_ok(event_cq == probe && !event_within(pair->channel, 0), "%s",
+	       what);
+	while (event_within(pair->channel, 0)) {
+		ibv_get_cq_event(pair->channel, &event_cq, &context);
+		ibv_ack_cq_events(event_cq, 1);
+	}
+}
+
+static void test_any(struct pair *pair)
+{
+	struct ibv_cq *cq = pair->b.recv_cq;
+
+	exchange(pair, 2, 0);
+	expect_no_cq_event(pair, "no request: no event");
+
+	exchange(pair, 1, 0);
+	tap_is(ibv_req_notify_cq(cq, 0), 0, "ibv_req_notify_cq");
+	tap_ok(!event_within(pair->channel, 0),
+	       "no event for completions before the request");
+	exchange(pair, 3, 0);
+	expect_cq_event(pair, cq, "an event after the request");
+	expect_no_cq_event(pair, "one event only");
+
+	ibv_req_notify_cq(cq, 0);
+	ibv_req_notify_cq(cq, 0);
+	exchange(pair, 1, 0);
+	expect_cq_event(pair, cq, "requested twice: an event");
+	expect_no_cq_event(pair, "requested twice: one event");
+}
+
+static void test_solicited(struct pair *pair)
+{
+	struct ibv_cq *cq = pair->b.recv_cq;
+	struct ibv_wc wc;
+
+	ibv_req_notify_cq(cq, 1);
+	exchange(pair, 2, 0);
+	expect_no_cq_event(pair, "solicited: no event for what is not");
+	exchange(pair, 1, IBV_SEND_SOLICITED);
+	expect_cq_event(pair, cq, "solicited: an event for what is");
+
+	ibv_req_notify_cq(cq, 0);
+	ibv_req_notify_cq(cq, 1);
+	exchange(pair, 1, 0);
+	expect_cq_event(pair, cq, "a solicited request does not narrow another");
+
+	ibv_req_notify_cq(cq, 1);
+	post_receive(&pair->b, 3, pair->b.buf, 1, pair->b.mr->lkey);
+	modify_to(&pair->b, IBV_QPS_ERR);
+	expect_wc(cq, 3, IBV_WC_WR_FLUSH_ERR, &wc, "solicited: a flushed receive");
+	expect_cq_event(pair, cq, "solicited: an event for an error");
+	pair_reset(pair);
+}
+
+/* More events than one EQ page or poll takes at once. */
+static void test_many(struct pair *pair)
+{
+	struct ibv_cq *cq = pair->b.recv_cq, *event_cq;
+	void *context;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		ibv_req_notify_cq(cq, 0);
+		exchange(pair, 1, 0);
+		if (!event_within(pair->channel, 20000))
+			break;
+		ibv_get_cq_event(pair->channel, &event_cq, &context);
+		ibv_ack_cq_events(event_cq, 1);
+	}
+	tap_is(i, 1000, "1,000 requests give 1,000 events");
+}
+
+int main(int argc, char **argv)
+{
+	struct pair pair = {};
+	struct ibv_device_attr attr;
+	struct ibv_context *ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
+
+	pair.channel = ibv_create_comp_channel(ctx);
+	if (!pair.channel)
+		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
+	pair_open(&pair, ctx, &pair_defaults);
+	pair_connect(&pair);
+	test_any(&pair);
+	test_solicited(&pair);
+	test_many(&pair);
+	pair_close(&pair);
+	tap_is(ibv_destroy_comp_channel(pair.channel), 0,
+	       "ibv_destroy_comp_channel");
+	ibv_close_device(ctx);
+	return tap_done();
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Posting and the queues themselves: limits and their errno, states in which
+ * one may post, resizing, completions of a QP that is gone, parent domains.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+#include "tap.h"
+
+static struct request write_request(const struct pair *pair, uint64_t wr_id)
+{
+	return (struct request){
+		.opcode = IBV_WR_RDMA_WRITE, .wr_id = wr_id,
+		.local = pair->a.buf, .length = 8, .lkey = pair->a.mr->lkey,
+		.remote = (uintptr_t)pair->b.buf, .rkey = pair->b.mr->rkey,
+	};
+}
+
+static void test_states(struct pair *pair)
+{
+	struct request request = write_request(pair, 1);
+	struct ibv_wc wc;
+
+	tap_is(post(&pair->a, &request), EINVAL, "send in RESET: EINVAL");
+	tap_is(post_receive(&pair->a, 1, pair->a.buf, 8, pair->a.mr->lkey),
+	       EINVAL, "receive in RESET: EINVAL");
+	modify_to_init(pair, &pair->a);
+	tap_is(post(&pair->a, &request), EINVAL, "send in INIT: EINVAL");
+	tap_is(post_receive(&pair->a, 9, pair->a.buf, 8, pair->a.mr->lkey), 0,
+	       "receive in INIT");
+	modify_to_rtr(pair, &pair->a, pair->b.qp->qp_num);
+	tap_is(post(&pair->a, &request), EINVAL, "send in RTR: EINVAL");
+	modify_to(&pair->a, IBV_QPS_ERR);
+	expect_wc(pair->a.recv_cq, 9, IBV_WC_WR_FLUSH_ERR, &wc,
+		  "receive posted in INIT is flushed in ERR");
+	pair_reset(pair);
+}
+
+/* The device is slow or quick: the queue is full when nobody polls. */
+static void test_full(struct pair *pair)
+{
+	struct request request = write_request(pair, 0);
+	struct ibv_wc wc;
+	uint32_t n;
+	int err = 0;
+
+	for (n = 0; !err && n <= pair->a.cap.max_send_wr; n++)
+		err = post(&pair->a, &request);
+	tap_is(err, ENOMEM, "send queue full: ENOMEM");
+	tap_is(n - 1, pair->a.cap.max_send_wr, "it took max_send_wr requests");
+	while (--n)
+		if (!wait_wc(pair->a.send_cq, &wc) || wc.status)
+			break;
+	tap_is(n, 0, "and all of them complete");
+	tap_is(post(&pair->a, &request), 0, "then there is room again");
+	wait_wc(pair->a.send_cq, &wc);
+
+	for (n = 0, err = 0; !err && n <= pair->b.cap.max_recv_wr; n++)
+		err = post_receive(&pair->b, n, pair->b.buf, 8,
+				   pair->b.mr->lkey);
+	tap_is(err, ENOMEM, "receive queue full: ENOMEM");
+	tap_is(n - 1, pair->b.cap.max_recv_wr, "it took max_recv_wr receives");
+	pair_reset(pair);
+}
+
+/* Of a chain, what comes before the bad request is posted. */
+static void test_bad_wr(struct pair *pair)
+{
+	uint32_t too_many = pair->a.cap.max_send_sge + 1;
+	struct ibv_sge sge[too_many];
+	struct ibv_send_wr wr[2] = {}, *bad_wr = NULL;
+	struct ibv_recv_wr recv = { .sg_list = sge, .num_sge = too_many };
+	struct ibv_recv_wr *bad_recv = NULL;
+	struct ibv_wc wc;
+	uint32_t i;
+
+	for (i = 0; i < too_many; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)pair->a.buf, 8,
+					   pair->a.mr->lkey };
+	wr[0] = (struct ibv_send_wr){
+		.wr_id = 1, .sg_list = sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.next = &wr[1],
+		.wr.rdma = { (uintptr_t)pair->b.buf, pair->b.mr->rkey },
+	};
+	wr[1] = wr[0];
+	wr[1].next = NULL;
+	wr[1].num_sge = too_many;
+	tap_is(ibv_post_send(pair->a.qp, wr, &bad_wr), EINVAL,
+	       "too many SGEs: EINVAL");
+	tap_ok(bad_wr == &wr[1], "bad_wr is the second");
+	expect_wc(pair->a.send_cq, 1, IBV_WC_SUCCESS, &wc,
+		  "the first was posted");
+	wr[1].num_sge = 1;
+	wr[1].opcode = IBV_WR_TSO;
+	tap_is(ibv_post_send(pair->a.qp, &wr[1], &bad_wr), EINVAL,
+	       "unsupported opcode: EINVAL");
+	wr[1].opcode = 200;
+	tap_is(ibv_post_send(pair->a.qp, &wr[1], &bad_wr), EINVAL,
+	       "unknown opcode: EINVAL");
+	wr[1].opcode = IBV_WR_RDMA_WRITE;
+	wr[1].send_flags = 1 << 20;
+	tap_is(ibv_post_send(pair->a.qp, &wr[1], &bad_wr), EINVAL,
+	       "unknown flag: EINVAL");
+	wr[1].send_flags = IBV_SEND_INLINE;
+	sge[0].length = pair->a.cap.max_inline_data + 1;
+	tap_is(ibv_post_send(pair->a.qp, &wr[1], &bad_wr), EINVAL,
+	       "too much inline data: EINVAL");
+	sge[0].length = 8;
+	wr[1].opcode = IBV_WR_RDMA_READ;
+	tap_is(ibv_post_send(pair->a.qp, &wr[1], &bad_wr), EINVAL,
+	       "inline read: EINVAL");
+	tap_is(ibv_post_recv(pair->a.qp, &recv, &bad_recv), EINVAL,
+	       "receive with too many SGEs: EINVAL");
+	tap_ok(bad_recv == &recv, "bad_wr is the receive");
+	tap_is(ibv_poll_cq(pair->a.send_cq, 1, &wc), 0,
+	       "nothing of this was posted");
+}
+
+static void test_limits(struct pair *pair)
+{
+	struct ibv_qp_init_attr good = {
+		.send_cq = pair->a.send_cq, .recv_cq = pair->a.recv_cq,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp_init_attr attr = good;
+	struct ibv_qp *qp;
+
+	qp = ibv_create_qp(pair->pd, &attr);
+	tap_ok(qp && attr.cap.max_send_wr >= 1 && attr.cap.max_recv_wr >= 1,
+	       "the smallest QP");
+	if (qp)
+		ibv_destroy_qp(qp);
+
+	attr = good;
+	attr.cap.max_send_wr = pair->attr.max_qp_wr;
+	attr.cap.max_recv_wr = pair->attr.max_qp_wr;
+	attr.cap.max_send_sge = pair->attr.max_sge;
+	attr.cap.max_recv_sge = pair->attr.max_sge;
+	qp = ibv_create_qp(pair->pd, &attr);
+	tap_ok(qp, "the largest QP that the device announces");
+	if (qp)
+		ibv_destroy_qp(qp);
+
+	attr = good;
+	attr.cap.max_send_wr = pair->attr.max_qp_wr + 1;
+	tap_ok(!ibv_create_qp(pair->pd, &attr) && errno == EINVAL,
+	       "a larger send queue: EINVAL");
+	attr = good;
+	attr.cap.max_recv_wr = UINT32_MAX;
+	tap_ok(!ibv_create_qp(pair->pd, &attr) && errno == EINVAL,
+	       "a larger receive queue: EINVAL");
+	attr = good;
+	attr.cap.max_recv_sge = pair->attr.max_sge + 1;
+	tap_ok(!ibv_create_qp(pair->pd, &attr) && errno == EINVAL,
+	       "more SGEs: EINVAL");
+	attr = good;
+	attr.cap.max_inline_data = 1 << 20;
+	tap_ok(!ibv_create_qp(pair->pd, &attr) && errno == EINVAL,
+	       "a megabyte of inline data: EINVAL");
+	attr = good;
+	attr.qp_type = IBV_QPT_RAW_PACKET;
+	tap_ok(!ibv_create_qp(pair->pd, &attr) && errno == EOPNOTSUPP,
+	       "a QP type that there is not: EOPNOTSUPP");
+	tap_ok(!ibv_create_cq(pair->ctx, pair->attr.max_cqe + 1, NULL, NULL, 0) &&
+	       errno == EINVAL, "a larger CQ: EINVAL");
+	tap_ok(!ibv_create_cq(pair->ctx, 0, NULL, NULL, 0) && errno == EINVAL,
+	       "an empty CQ: EINVAL");
+}
+
+/*
+ * Six requests of which five have completed when it returns: the last waits
+ * for the read before it, and its data is seen at the peer.
+ */
+static void fill_cq(struct pair *pair, uint64_t wr_id)
+{
+	volatile uint8_t *last = pair->b.buf + 100;
+	struct request request;
+	int i;
+
+	*last = 0;
+	*pair->a.buf = 1;
+	for (i = 0; i < 6; i++) {
+		request = write_request(pair, wr_id + i);
+		if (i == 4) {
+			request.opcode = IBV_WR_RDMA_READ;
+			request.local += 200;
+		} else if (i == 5) {
+			request.flags = IBV_SEND_FENCE;
+			request.remote += 100;
+		}
+		if (post(&pair->a, &request))
+			tap_bail("cannot post");
+	}
+	while (!*last)
+		;
+}
+
+/* Completions that wait in the ring survive its being exchanged. */
+static void test_resize(struct pair *pair)
+{
+	static const int sizes[] = { 64, 1000, 5, 300, 8, 4096, 16 };
+	struct ibv_cq *cq = pair->a.send_cq;
+	uint64_t wr_id = 0, polled = 0;
+	struct request request;
+	struct ibv_wc wc;
+	size_t i;
+	int n;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		/* Different fill and index each time, across many wraps. */
+		for (n = 0; n < 37; n++) {
+			request = write_request(pair, wr_id++);
+			if (post(&pair->a, &request) || (n < 34 &&
+			    (!wait_wc(cq, &wc) || wc.wr_id != polled++)))
+				break;
+		}
+		tap_is(n, 37, "resize to %d: traffic before", sizes[i]);
+		tap_is(ibv_resize_cq(cq, sizes[i]), 0, "resize to %d",
+		       sizes[i]);
+		tap_ok(cq->cqe >= sizes[i], "resize to %d: %d entries",
+		       sizes[i], cq->cqe);
+		while (polled < wr_id && wait_wc(cq, &wc) &&
+		       wc.wr_id == polled && !wc.status)
+			polled++;
+		tap_is(polled, wr_id, "resize to %d: all completions, in order",
+		       sizes[i]);
+		tap_is(ibv_poll_cq(cq, 1, &wc), 0, "resize to %d: no others",
+		       sizes[i]);
+	}
+
+	fill_cq(pair, 100);
+	tap_is(ibv_resize_cq(cq, 2), EINVAL,
+	       "resize below what waits in the CQ: EINVAL");
+	tap_is(ibv_resize_cq(cq, pair->attr.max_cqe + 1), EINVAL,
+	       "resize beyond the device's limit: EINVAL");
+	for (n = 0; n < 6 && wait_wc(cq, &wc) && wc.wr_id == 100u + n; n++)
+		;
+	tap_is(n, 6, "a CQ that could not be resized goes on");
+	tap_is(ibv_resize_cq(cq, pair->config.send_wr), 0, "resize back");
+}
+
+/* Two QPs on one CQ: one is destroyed with completions in the ring. */
+static void test_clean(struct ibv_context *ctx)
+{
+	struct pair one = {}, two = {};
+	struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq,
+		.cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+	};
+	struct side *sides[] = { &one.a, &two.a };
+	struct pair *pairs[] = { &one, &two };
+	struct request request;
+	struct ibv_wc wc;
+	int i, n;
+
+	for (i = 0; i < 2; i++) {
+		pair_open(pairs[i], ctx, &pair_defaults);
+		ibv_destroy_qp(sides[i]->qp);
+		sides[i]->qp = ibv_create_qp(pairs[i]->pd, &attr);
+		if (!sides[i]->qp)
+			tap_bail("ibv_create_qp: %s", strerror(errno));
+		pair_connect(pairs[i]);
+	}
+	/* 1, 100, 2, 101, ...; each waits until the other's peer has it. */
+	for (n = 0; n < 10; n++)
+		for (i = 0; i < 2; i++) {
+			request = write_request(pairs[i], i * 100 + n);
+			request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+			post_receive(&pairs[i]->b, 0, NULL, 0, 0);
+			if (post(sides[i], &request) ||
+			    !wait_wc(pairs[i]->b.recv_cq, &wc))
+				tap_bail("a write did not arrive");
+		}
+	tap_is(ibv_destroy_qp(one.a.qp), 0, "destroy a QP with completions");
+	for (n = 0; n < 10; n++)
+		if (!wait_wc(cq, &wc) || wc.wr_id != 100u + n ||
+		    wc.qp_num != two.a.qp->qp_num)
+			break;
+	tap_is(n, 10, "the other QP's completions are there, in order");
+	tap_is(ibv_poll_cq(cq, 1, &wc), 0, "the destroyed QP's are not");
+	for (n = 0; n < 200; n++) {
+		request = write_request(&two, 500 + n);
+		if (post(&two.a, &request) || !wait_wc(cq, &wc) ||
+		    wc.wr_id != 500u + n)
+			break;
+	}
+	tap_is(n, 200, "and the CQ goes on");
+
+	one.a.qp = ibv_create_qp(one.pd, &attr);
+	pair_close(&one);
+	pair_close(&two);
+	tap_is(ibv_destroy_cq(cq), 0, "destroy the CQ");
+}
+
+static void *counted_alloc(struct ibv_pd *pd, void *context, size_t size,
+			   size_t alignment, uint64_t type)
+{
+	void *memory = NULL;
+
+	(void)pd;
+	(void)type;
+	++*(int *)context;
+	return posix_memalign(&memory, alignment, size) ? NULL : memory;
+}
+
+static void counted_free(struct ibv_pd *pd, void *context, void *memory,
+			 uint64_t type)
+{
+	(void)pd;
+	(void)type;
+	--*(int *)context;
+	free(memory);
+}
+
+static void test_parent_domain(struct ibv_context *ctx)
+{
+	struct ibv_td_init_attr td_attr = {};
+	struct ibv_td *td = ibv_alloc_td(ctx, &td_attr);
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	int live = 0;
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = pd, .td = td,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = counted_alloc, .free = counted_free,
+		.pd_context = &live,
+	};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(ctx, &attr);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr qp_attr = {
+		.send_cq = cq, .recv_cq = cq,
+		.cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp;
+
+	if (!tap_ok(td && parent, "a parent domain with thread domain and allocator"))
+		tap_bail("%s", strerror(errno));
+	qp = ibv_create_qp(parent, &qp_attr);
+	tap_ok(qp && live > 0, "a QP has its memory from the allocator");
+	tap_is(ibv_dealloc_pd(pd), EBUSY, "its PD is busy");
+	tap_is(ibv_dealloc_td(td), EBUSY, "its thread domain is busy");
+	tap_is(ibv_dealloc_pd(parent), EBUSY,
+	       "a parent domain whose memory a QP has is busy");
+	tap_is(ibv_destroy_qp(qp), 0, "destroy the QP");
+	tap_is(live, 0, "and the memory is given back");
+	tap_is(ibv_dealloc_pd(parent), 0, "deallocate the parent domain");
+	tap_is(ibv_dealloc_td(td), 0, "deallocate the thread domain");
+	tap_is(ibv_dealloc_pd(pd), 0, "deallocate the PD");
+	tap_is(ibv_destroy_cq(cq), 0, "destroy the CQ");
+}
+
+int main(int argc, char **argv)
+{
+	struct pair pair = {};
+	struct ibv_context *ctx;
+
+	ctx = open_nic(argc > 1 ? argv[1] : NULL, &pair.attr);
+	pair_open(&pair, ctx, &pair_defaults);
+	test_states(&pair);
+	test_full(&pair);
+	test_bad_wr(&pair);
+	test_limits(&pair);
+	test_resize(&pair);
+	pair_close(&pair);
+	test_clean(ctx);
+	test_parent_domain(ctx);
+	ibv_close_device(ctx);
+	return tap_done();
+}
