@@ -17,7 +17,7 @@
 /* Returns log2 of the CQEs of a ring for @cqe, or a negative errno. */
 static int ring_log_size(const struct moor_context *ctx, uint32_t cqe)
 {
-	int log = 0;
+	int log = 1;	/* the smallest that the kernel takes */
 
 	if (!cqe || cqe > ctx->max_cqe)
 		return -EINVAL;
