@@ -157,7 +157,7 @@ class Model:
                          "run 'make nic', or boot with --nics 0")
         ready, ready_write = os.pipe()
         arguments = [program, "--socket", self.socket, "--ready-fd", str(ready_write),
-                     "--index", str(index), "--control", f"/run/nic{index}.control"]
+                     "--index", str(index)]
         arguments += [f"--{switch}" for switch in MODEL_SWITCHES
                       if getattr(options, switch.replace("-", "_"))]
         arguments += [arg.replace("{}", str(index)) for arg in options.model_arg]
@@ -263,6 +263,7 @@ def qemu_arguments(options, models, console):
 def virtme_arguments(options, image, models, console):
     """The whole command line of virtme-run."""
     arguments = ["virtme-run", "--kimg", image, "--mods", "auto", "--rw",
+                 "--qemu-bin", f"{TOP}/scripts/lib/vm-qemu",
                  "--memory", options.mem, "--cpus", str(options.cpus), "--disable-microvm"]
     if not options.kvm:
         arguments += ["--disable-kvm"]
@@ -351,7 +352,7 @@ def run_guest(options, arguments, models, console):
     return why
 
 
-def verdict(options, why, models, console):
+def verdict(options, why, models, console, qemu_log):
     """The exit status, and what is to be said about it."""
     trouble = kernel_trouble(console)
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
@@ -377,7 +378,7 @@ def verdict(options, why, models, console):
         say("the guest ended before the command did, without a word from its kernel")
         return GUEST_TROUBLE
     else:
-        say("the guest did not start")
+        say(f"the guest did not start; QEMU: {last_line(qemu_log)}")
     return NOT_RUN
 
 
@@ -400,13 +401,14 @@ def main():
     for model in models:
         model.wait_ready()
     console = f"{log}/console.log"
+    os.environ["MOOR_QEMU_LOG"] = f"{log}/qemu.log"
     arguments = virtme_arguments(options, image, models, console)
     with open(f"{log}/command", "w", encoding="utf-8") as file:
         file.write(shlex.join(arguments) + "\n")
     if options.verbose:
         say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
     why = run_guest(options, arguments, models, console)
-    status = verdict(options, why, models, console)
+    status = verdict(options, why, models, console, os.environ["MOOR_QEMU_LOG"])
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
         say(f"logs: {shown(log)}")
     return status
