@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The command ring (HWI 8). Many issuers at once; each polls briefly, then
+ * sleeps. Whoever looks at the completion ring reaps for everybody.
+ */
+
+#include <linux/ktime.h>
+#include <linux/slab.h>
+
+#include "moor.h"
+#include "regs.h"
+
+#define MOOR_CMD_LOG_SIZE	7
+#define MOOR_CMD_POLL_NS	(20 * NSEC_PER_USEC)
+#define MOOR_CMD_LOOK_MS	500	/* between looks at STATUS while asleep */
+#define MOOR_CMD_TIMEOUT_MS	30000
+
+static u32 moor_cmdq_entries(const struct moor_cmdq *cmdq)
+{
+	return 1U << cmdq->log_size;
+}
+
+/**
+ * moor_cmdq_init - allocate the rings
+ * @mdev: device, not yet enabled
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_cmdq_init(struct moor_dev *mdev)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct device *dev = &mdev->pdev->dev;
+	u32 entries, i;
+
+	cmdq->log_size = min(mdev->caps.max_log_cmd, MOOR_CMD_LOG_SIZE);
+	entries = moor_cmdq_entries(cmdq);
+	spin_lock_init(&cmdq->issue_lock);
+	spin_lock_init(&cmdq->reap_lock);
+	init_waitqueue_head(&cmdq->tag_wait);
+
+	cmdq->slots = kcalloc(entries, sizeof(*cmdq->slots), GFP_KERNEL);
+	if (!cmdq->slots)
+		return -ENOMEM;
+	for (i = 0; i < entries; i++)
+		init_completion(&cmdq->slots[i].wake);
+
+	cmdq->free_tags = bitmap_alloc(entries, GFP_KERNEL);
+	if (!cmdq->free_tags)
+		goto free_slots;
+	bitmap_fill(cmdq->free_tags, entries);
+
+	cmdq->ring = dma_alloc_coherent(dev, entries * MOOR_CMD_SIZE,
+					&cmdq->ring_dma, GFP_KERNEL);
+	if (!cmdq->ring)
+		goto free_tags;
+	cmdq->cpl = dma_alloc_coherent(dev, entries * MOOR_CPL_SIZE,
+				       &cmdq->cpl_dma, GFP_KERNEL);
+	if (!cmdq->cpl)
+		goto free_ring;
+	return 0;
+
+free_ring:
+	dma_free_coherent(dev, entries * MOOR_CMD_SIZE, cmdq->ring,
+			  cmdq->ring_dma);
+free_tags:
+	bitmap_free(cmdq->free_tags);
+free_slots:
+	kfree(cmdq->slots);
+	return -ENOMEM;
+}
+
+void moor_cmdq_destroy(struct moor_dev *mdev)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct device *dev = &mdev->pdev->dev;
+	u32 entries = moor_cmdq_entries(cmdq);
+
+	dma_free_coherent(dev, entries * MOOR_CPL_SIZE, cmdq->cpl,
+			  cmdq->cpl_dma);
+	dma_free_coherent(dev, entries * MOOR_CMD_SIZE, cmdq->ring,
+			  cmdq->ring_dma);
+	bitmap_free(cmdq->free_tags);
+	kfree(cmdq->slots);
+}
+
+/* Hand what the device has completed to those who wait for it. */
+static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
+{
+	u32 mask = moor_cmdq_entries(cmdq) - 1;
+
+	lockdep_assert_held(&cmdq->reap_lock);
+	for (;;) {
+		struct moor_cpl *cpl = &cmdq->cpl[cmdq->consumer & mask];
+		u32 phase = !((cmdq->consumer >> cmdq->log_size) & 1);
+		struct moor_cmd_slot *slot;
+		u16 tag;
+
+		if ((le32_to_cpu(READ_ONCE(cpl->phase)) & MOOR_PHASE) != phase)
+			return;
+		/* The phase was stored last; the rest is read after it. */
+		dma_rmb();
+		cmdq->consumer++;
+		tag = le16_to_cpu(cpl->tag);
+		if (tag > mask || test_bit(tag, cmdq->free_tags))
+			continue;
+		slot = &cmdq->slots[tag];
+		slot->status = cpl->status;
+		slot->detail = le32_to_cpu(cpl->detail);
+		memcpy(slot->out, cpl->out, sizeof(slot->out));
+		if (slot->asleep) {
+			slot->asleep = false;
+			WRITE_ONCE(cmdq->sleepers, cmdq->sleepers - 1);
+		}
+		/*
+		 * The waker comes first: once @done is seen the issuer may
+		 * free the tag, and the next one reinitialises @wake.
+		 */
+		complete(&slot->wake);
+		smp_store_release(&slot->done, true);
+	}
+}
+
+static void moor_cmd_reap(struct moor_cmdq *cmdq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&cmdq->reap_lock, flags);
+	moor_cmd_reap_locked(cmdq);
+	spin_unlock_irqrestore(&cmdq->reap_lock, flags);
+}
+
+/*
+ * Ask for an interrupt with the next completion. Who calls it looks at the
+ * ring once more before sleeping: the barrier puts that look after the store.
+ */
+static void moor_cmd_arm(struct moor_dev *mdev)
+{
+	u64 value = atomic64_inc_return(&mdev->cmdq.arm);
+
+	writeq(value, mdev->db + MOOR_DB_SLOT_CPL_ARM * MOOR_DB_SLOT_SIZE);
+	mb();
+}
+
+/**
+ * moor_cmd_interrupt - vector 0: completions of commands
+ * @irq: interrupt
+ * @data: device
+ */
+irqreturn_t moor_cmd_interrupt(int irq, void *data)
+{
+	struct moor_dev *mdev = data;
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+
+	moor_cmd_reap(cmdq);
+	if (READ_ONCE(cmdq->sleepers)) {
+		moor_cmd_arm(mdev);
+		moor_cmd_reap(cmdq);
+	}
+	return IRQ_HANDLED;
+}
+
+static bool moor_cmd_try_tag(struct moor_dev *mdev, int *tag)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	u32 entries = moor_cmdq_entries(cmdq);
+
+	do {
+		*tag = find_first_bit(cmdq->free_tags, entries);
+		if (*tag >= entries)
+			return moor_is_dead(mdev);
+	} while (!test_and_clear_bit(*tag, cmdq->free_tags));
+	return true;
+}
+
+/* A tag also stands for room in both rings. Negative: the device is dead. */
+static int moor_cmd_get_tag(struct moor_dev *mdev)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	int tag;
+
+	wait_event(cmdq->tag_wait, moor_cmd_try_tag(mdev, &tag));
+	return tag < moor_cmdq_entries(cmdq) ? tag : -EIO;
+}
+
+static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
+{
+	set_bit(tag, cmdq->free_tags);
+	/* Pairs with the barrier in wait_event(): see the bit or the waiter. */
+	smp_mb__after_atomic();
+	if (waitqueue_active(&cmdq->tag_wait))
+		wake_up(&cmdq->tag_wait);
+}
+
+/* HWI 5.2: store the slot, full barrier, look whether the device dozes. */
+static void moor_cmd_ring(struct moor_dev *mdev)
+{
+	mb();
+	if (mdev->caps.features & MOOR_FEATURE_DOZES &&
+	    le32_to_cpu(READ_ONCE(*mdev->doze)))
+		writel(1, mdev->kick +
+			  MOOR_DB_SLOT_CMD_PRODUCER * MOOR_DB_SLOT_SIZE);
+}
+
+static void moor_cmd_issue(struct moor_dev *mdev, const void *cmd, size_t len,
+			   u16 tag)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct moor_cmd *entry;
+
+	spin_lock(&cmdq->issue_lock);
+	entry = &cmdq->ring[cmdq->producer & (moor_cmdq_entries(cmdq) - 1)];
+	memcpy(entry, cmd, len);
+	memset((u8 *)entry + len, 0, sizeof(*entry) - len);
+	entry->hdr.tag = cpu_to_le16(tag);
+	cmdq->producer++;
+	/* writeq() orders the entry before the doorbell. */
+	writeq(cmdq->producer,
+	       mdev->db + MOOR_DB_SLOT_CMD_PRODUCER * MOOR_DB_SLOT_SIZE);
+	spin_unlock(&cmdq->issue_lock);
+
+	/* The kick is slow and tells nothing but "look": outside the lock. */
+	moor_cmd_ring(mdev);
+}
+
+static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	u64 end = ktime_get_ns() + MOOR_CMD_POLL_NS;
+
+	do {
+		moor_cmd_reap(cmdq);
+		if (smp_load_acquire(&slot->done))
+			return true;
+		cpu_relax();
+	} while (ktime_get_ns() < end);
+	return false;
+}
+
+/* Sleep until the command is done or the device is dead. */
+static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	unsigned long end = jiffies + msecs_to_jiffies(MOOR_CMD_TIMEOUT_MS);
+
+	spin_lock_irq(&cmdq->reap_lock);
+	if (!slot->done) {
+		slot->asleep = true;
+		WRITE_ONCE(cmdq->sleepers, cmdq->sleepers + 1);
+	}
+	spin_unlock_irq(&cmdq->reap_lock);
+
+	do {
+		moor_cmd_arm(mdev);
+		moor_cmd_reap(cmdq);
+		if (smp_load_acquire(&slot->done))
+			break;
+		if (wait_for_completion_timeout(&slot->wake,
+				msecs_to_jiffies(MOOR_CMD_LOOK_MS)))
+			continue;
+		if (moor_hw_has_failed(mdev))
+			moor_hw_kill(mdev, "it went away under a command");
+		else if (time_after(jiffies, end))
+			moor_hw_kill(mdev, "a command timed out");
+	} while (!smp_load_acquire(&slot->done) && !moor_is_dead(mdev));
+}
+
+static int moor_cmd_errno(u8 status)
+{
+	switch (status) {
+	case MOOR_CMD_OK:
+		return 0;
+	case MOOR_CMD_BAD_OPCODE:
+		return -EOPNOTSUPP;
+	case MOOR_CMD_BAD_RESERVED:
+	case MOOR_CMD_BAD_PARAM:
+	case MOOR_CMD_BAD_INDEX:
+	case MOOR_CMD_BAD_STATE:
+		return -EINVAL;
+	case MOOR_CMD_BUSY:
+		return -EBUSY;
+	case MOOR_CMD_NO_RESOURCE:
+		return -ENOMEM;
+	case MOOR_CMD_DMA_FAULT:
+		return -EFAULT;
+	default:
+		return -EIO;
+	}
+}
+
+/**
+ * moor_cmd_exec - execute a command and wait for its completion
+ * @mdev: device
+ * @cmd: a command structure; its tag is filled in on the way
+ * @len: size of it
+ * @out: where the output goes on success, or NULL
+ * @out_len: bytes of it
+ *
+ * Not interruptible: a command once issued may be writing to memory that the
+ * caller would free.
+ *
+ * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
+ * PCIe completion time-out or with the death of the device.
+ *
+ * Return: 0, an errno for the device's status, or -EIO if the device is dead.
+ */
+int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
+		  void *out, size_t out_len)
+{
+	const struct moor_cmd_hdr *hdr = cmd;
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct moor_cmd_slot *slot;
+	int tag, err;
+
+	might_sleep();
+	tag = moor_cmd_get_tag(mdev);
+	if (tag < 0)
+		return tag;
+	slot = &cmdq->slots[tag];
+	reinit_completion(&slot->wake);
+	slot->asleep = false;
+	slot->done = false;
+
+	if (moor_is_dead(mdev)) {
+		err = -EIO;
+		goto put;
+	}
+	moor_cmd_issue(mdev, cmd, len, tag);
+	if (!moor_cmd_poll(mdev, slot))
+		moor_cmd_sleep(mdev, slot);
+
+	if (!smp_load_acquire(&slot->done)) {
+		err = -EIO;
+		goto put;
+	}
+	err = moor_cmd_errno(slot->status);
+	if (err)
+		ibdev_dbg(&mdev->ibdev,
+			  "command %#x: status %#x, field at byte %u\n",
+			  hdr->opcode, slot->status, slot->detail);
+	else if (out)
+		memcpy(out, slot->out, out_len);
+put:
+	moor_cmd_put_tag(cmdq, tag);
+	return err;
+}
+
+/**
+ * moor_cmdq_abort - wake everybody up after the device has died
+ * @mdev: dead device
+ *
+ * Tags are freed by their issuers as they wake.
+ */
+void moor_cmdq_abort(struct moor_dev *mdev)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	u32 i;
+
+	for (i = 0; i < moor_cmdq_entries(cmdq); i++)
+		complete(&cmdq->slots[i].wake);
+	wake_up_all(&cmdq->tag_wait);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The commands of HWI 8.4, typed. What makes an object fails on a dead device;
+ * what ends one succeeds there, because nothing of it is in the device any more.
+ */
+
+#include "moor.h"
+
+static int moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len)
+{
+	int err = moor_cmd_exec(mdev, cmd, len, NULL, 0);
+
+	return err && moor_is_dead(mdev) ? 0 : err;
+}
+
+int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
+		       u16 vector)
+{
+	struct moor_cmd_create_eq cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_EQ,
+		.eqn = cpu_to_le32(eq->eqn),
+		.vector = cpu_to_le16(vector),
+		.log_eqe = eq->log_size,
+		.base = cpu_to_le64(eq->dma),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn)
+{
+	struct moor_cmd_destroy_eq cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ,
+		.eqn = cpu_to_le32(eqn),
+	};
+
+	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+}
+
+int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
+		       u8 log_cqe)
+{
+	struct moor_cmd_create_cq cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_CQ,
+		.cqn = cpu_to_le32(cq->cqn),
+		.eqn = cpu_to_le32(cq->eq->eqn),
+		.doorbell = moor_db_location(&cq->db, 0),
+		.log_cqe = log_cqe,
+		.ring = cq->ring.table.xlat,
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
+		       const struct moor_ring *ring, u8 log_cqe)
+{
+	struct moor_cmd_resize_cq cmd = {
+		.hdr.opcode = MOOR_CMD_RESIZE_CQ,
+		.cqn = cpu_to_le32(cqn),
+		.log_cqe = log_cqe,
+		.ring = ring->table.xlat,
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn)
+{
+	struct moor_cmd_destroy_cq cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_CQ,
+		.cqn = cpu_to_le32(cqn),
+	};
+
+	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+}
+
+int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
+		       const struct moor_create_qp_req *req)
+{
+	struct moor_cmd_create_qp cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_QP,
+		.qpn = cpu_to_le32(qp->qpn),
+		.pd = cpu_to_le32(to_mpd(qp->ibqp.pd)->pdn),
+		.send_cqn = cpu_to_le32(to_mcq(qp->ibqp.send_cq)->cqn),
+		.recv_cqn = cpu_to_le32(to_mcq(qp->ibqp.recv_cq)->cqn),
+		.cookie = cpu_to_le32(req->cookie),
+		.type = MOOR_QP_RC,
+		.log_sq_depth = req->log_sq_depth,
+		.log_sq_stride = req->log_sq_stride,
+		.log_rq_depth = req->log_rq_depth,
+		.log_rq_stride = req->log_rq_stride,
+		.no_sq = !qp->sq.umem,
+		.no_rq = !qp->rq.umem,
+	};
+
+	if (qp->sq.umem) {
+		cmd.sq_doorbell = moor_db_location(&qp->db, 0);
+		cmd.sq = qp->sq.table.xlat;
+	}
+	if (qp->rq.umem) {
+		cmd.rq_doorbell = moor_db_location(&qp->db, 1);
+		cmd.rq = qp->rq.table.xlat;
+	}
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
+		      struct moor_cpl_query_qp *out)
+{
+	struct moor_cmd_query_qp cmd = {
+		.hdr.opcode = MOOR_CMD_QUERY_QP,
+		.qpn = cpu_to_le32(qpn),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+}
+
+int moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn)
+{
+	struct moor_cmd_destroy_qp cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_QP,
+		.qpn = cpu_to_le32(qpn),
+	};
+
+	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+}
+
+int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
+		     const u8 *smac, const union ib_gid *gid)
+{
+	struct moor_cmd_set_gid cmd = {
+		.hdr.opcode = MOOR_CMD_SET_GID,
+		.index = cpu_to_le16(index),
+		.type = type,
+		.vlan = cpu_to_le16(vlan),
+	};
+
+	memcpy(cmd.smac, smac, sizeof(cmd.smac));
+	memcpy(cmd.gid, gid->raw, sizeof(cmd.gid));
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
+{
+	struct moor_cmd_set_gid cmd = {
+		.hdr.opcode = MOOR_CMD_SET_GID,
+		.index = cpu_to_le16(index),
+		.type = MOOR_GID_NONE,
+	};
+
+	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+}
+
+/**
+ * moor_cmd_mr_revoke - take keys away and fence what they were used for
+ * @mdev: device
+ * @cmd: the keys, from its first entry; the rest is filled in here
+ * @count: of them
+ * @out: which were refused
+ *
+ * Return: 0 or an errno; -EIO on a dead device, which fences everything.
+ */
+int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
+		       u32 count, struct moor_cpl_mr_revoke *out)
+{
+	cmd->hdr.opcode = MOOR_CMD_MR_REVOKE;
+	cmd->count = cpu_to_le32(count);
+	return moor_cmd_exec(mdev, cmd, sizeof(*cmd), out, sizeof(*out));
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Differences between the kernels this driver is built for: Linux 6.12 and
+ * from 7.2 on. The rest of the source is written for the newer one; what is
+ * here gives the older one the same names and meanings. Included by moor.h,
+ * at its end.
+ */
+#ifndef MOOR_COMPAT_H
+#define MOOR_COMPAT_H
+
+#include <linux/version.h>
+#include <rdma/uverbs_ioctl.h>
+
+/* Exported by the core; declared in a header it does not install. */
+void rdma_restrack_new(struct rdma_restrack_entry *res,
+		       enum rdma_restrack_type type);
+void rdma_restrack_set_name(struct rdma_restrack_entry *res,
+			    const char *caller);
+void rdma_restrack_add(struct rdma_restrack_entry *res);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+
+#define ib_umem_get_va	ib_umem_get
+
+static inline struct ib_umem *
+ib_umem_get_cq_buf_or_va(struct ib_device *device,
+			 const struct uverbs_attr_bundle *attrs, u64 addr,
+			 size_t size, int access)
+{
+	return ib_umem_get(device, addr, size, access);
+}
+
+/* Zero beyond what this driver knows, as extensible system calls ask for. */
+static inline int _ib_copy_validate_udata_in(struct ib_udata *udata, void *req,
+					     size_t kernel_size,
+					     size_t minimum_size)
+{
+	int err;
+
+	if (udata->inlen < minimum_size)
+		return -EINVAL;
+	err = copy_struct_from_user(req, kernel_size, udata->inbuf,
+				    udata->inlen);
+	return err == -E2BIG ? -EOPNOTSUPP : err;
+}
+
+static inline int _ib_respond_udata(struct ib_udata *udata, const void *src,
+				    size_t len)
+{
+	size_t known = min(len, udata->outlen);
+
+	if (copy_to_user(udata->outbuf, src, known) ||
+	    clear_user(udata->outbuf + known, udata->outlen - known))
+		return -EFAULT;
+	return 0;
+}
+
+static inline int ib_is_udata_in_empty(struct ib_udata *udata)
+{
+	if (!udata || !udata->inlen)
+		return 0;
+	return ib_is_udata_cleared(udata, 0, udata->inlen) ? 0 : -EOPNOTSUPP;
+}
+
+static inline int ib_no_udata_io(struct ib_udata *udata)
+{
+	int err = ib_is_udata_in_empty(udata);
+
+	if (err)
+		return err;
+	if (udata && udata->outlen && clear_user(udata->outbuf, udata->outlen))
+		return -EFAULT;
+	return 0;
+}
+
+#define ib_copy_validate_udata_in(udata, req, end_member)		\
+	_ib_copy_validate_udata_in(udata, &(req), sizeof(req),		\
+				   offsetofend(typeof(req), end_member))
+
+#define ib_respond_udata(udata, rep)					\
+	_ib_respond_udata(udata, &(rep), sizeof(rep))
+
+static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
+				    struct ib_udata *udata)
+{
+	return moor_resize_cq(ibcq, cqe, udata);
+}
+
+#define MOOR_VERSION_OPS						\
+	.create_cq = moor_create_cq,					\
+	.reg_user_mr = moor_reg_user_mr,				\
+	.resize_cq = moor_resize_cq_op
+
+#else /* 7.2 and later */
+
+static inline struct ib_mr *
+moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
+		    int access, struct ib_dmah *dmah, struct ib_udata *udata)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return moor_reg_user_mr(ibpd, start, length, iova, access, udata);
+}
+
+/* uverbs asks for create_cq on its write() path, for the other on ioctl(). */
+#define MOOR_VERSION_OPS						\
+	.uverbs_robust_udata = 1,					\
+	.create_cq = moor_create_cq,					\
+	.create_user_cq = moor_create_cq,				\
+	.reg_user_mr = moor_reg_user_mr_op,				\
+	.resize_user_cq = moor_resize_cq
+
+#endif
+
+#endif /* MOOR_COMPAT_H */

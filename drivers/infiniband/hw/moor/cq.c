@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Completion queues. The ring is the process's memory and its consumer index a
+ * doorbell slot; the driver only makes, resizes and ends it.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/log2.h>
+
+#include "moor.h"
+
+/* A process sees its ring in powers of two, and says which. */
+static int moor_cq_check_size(const struct moor_dev *mdev, u8 log_cqe,
+			      unsigned int cqe, u64 ring_addr)
+{
+	if (log_cqe < 1 || log_cqe > mdev->caps.max_log_cqe)
+		return -EINVAL;
+	if (!cqe || cqe > 1U << log_cqe)
+		return -EINVAL;
+	if (!PAGE_ALIGNED(ring_addr))
+		return -EINVAL;
+	return 0;
+}
+
+static size_t moor_cq_ring_bytes(u8 log_cqe)
+{
+	return sizeof(struct moor_cqe) << log_cqe;
+}
+
+static int moor_cq_respond(struct moor_cq *cq, struct ib_udata *udata)
+{
+	struct moor_create_cq_resp resp = { .cqn = cq->cqn };
+
+	moor_db_describe(&cq->db, &resp.db);
+	return ib_respond_udata(udata, resp);
+}
+
+/**
+ * moor_create_cq - create a process's completion queue
+ * @ibcq: completion queue
+ * @attr: attributes
+ * @attrs: with struct moor_create_cq_req and _resp; NULL for a kernel user
+ *
+ * Return: 0; -EOPNOTSUPP for a kernel user or unknown flags; -EINVAL; -ENOMEM;
+ * or what pinning the ring gives.
+ */
+int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs)
+{
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_create_cq_req req = {};
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct ib_udata *udata;
+	struct ib_umem *umem;
+	int err;
+
+	if (!attrs)
+		return -EOPNOTSUPP;
+	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+		return -EOPNOTSUPP;
+	udata = &attrs->driver_udata;
+	err = ib_copy_validate_udata_in(udata, req, reserved);
+	if (err)
+		return err;
+	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
+		return -EINVAL;
+	err = moor_cq_check_size(mdev, req.log_cqe, attr->cqe, req.ring_addr);
+	if (err)
+		return err;
+
+	cq->uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
+					     ibucontext);
+	cq->eq = &mdev->comp_eqs[attr->comp_vector % mdev->num_comp];
+	mutex_init(&cq->resize_lock);
+
+	umem = ib_umem_get_cq_buf_or_va(ibcq->device, attrs, req.ring_addr,
+					moor_cq_ring_bytes(req.log_cqe),
+					IB_ACCESS_LOCAL_WRITE);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	err = moor_ring_pin(mdev, &cq->ring, umem);
+	if (err)
+		return err;
+	err = moor_db_alloc(cq->uctx, &cq->db, 1);
+	if (err)
+		goto unpin;
+	err = xa_alloc_cyclic(&mdev->cqs, &cq->cqn, cq,
+			      XA_LIMIT(0, mdev->caps.max_cq - 1),
+			      &mdev->next_cqn, GFP_KERNEL);
+	if (err < 0) {
+		err = -ENOMEM;
+		goto free_db;
+	}
+	ibcq->cqe = 1 << req.log_cqe;
+	err = moor_cmd_create_cq(mdev, cq, req.log_cqe);
+	if (err)
+		goto erase;
+	err = moor_cq_respond(cq, udata);
+	if (err)
+		goto destroy;
+	return 0;
+
+destroy:
+	/* Pages under a live ring stay pinned: a refusal ends the device. */
+	if (moor_cmd_destroy_cq(mdev, cq->cqn))
+		moor_hw_kill(mdev, "it refused to destroy a completion queue");
+erase:
+	xa_erase(&mdev->cqs, cq->cqn);
+	synchronize_irq(cq->eq->irq);
+free_db:
+	moor_db_free(cq->uctx, &cq->db);
+unpin:
+	moor_ring_unpin(mdev, &cq->ring);
+	return err;
+}
+
+/**
+ * moor_resize_cq - move a completion queue to another ring
+ * @ibcq: completion queue
+ * @cqe: entries asked for
+ * @udata: struct moor_resize_cq_req
+ *
+ * Return: 0 or an errno, with the old ring in place.
+ */
+int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		   struct ib_udata *udata)
+{
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_resize_cq_req req = {};
+	struct moor_ring ring;
+	struct ib_umem *umem;
+	int err;
+
+	err = ib_copy_validate_udata_in(udata, req, reserved);
+	if (err)
+		return err;
+	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
+		return -EINVAL;
+	err = moor_cq_check_size(mdev, req.log_cqe, cqe, req.ring_addr);
+	if (err)
+		return err;
+
+	umem = ib_umem_get_va(ibcq->device, req.ring_addr,
+			      moor_cq_ring_bytes(req.log_cqe),
+			      IB_ACCESS_LOCAL_WRITE);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	err = moor_ring_pin(mdev, &ring, umem);
+	if (err)
+		return err;
+
+	/* Held across the command: @ring must be the one the device uses. */
+	mutex_lock(&cq->resize_lock);
+	err = moor_cmd_resize_cq(mdev, cq->cqn, &ring, req.log_cqe);
+	if (!err) {
+		swap(cq->ring, ring);
+		ibcq->cqe = 1 << req.log_cqe;
+	}
+	mutex_unlock(&cq->resize_lock);
+	moor_ring_unpin(mdev, &ring);
+	return err;
+}
+
+/**
+ * moor_destroy_cq - destroy a completion queue
+ * @ibcq: completion queue
+ * @udata: unused
+ *
+ * Return: 0, or an errno with the completion queue as it was.
+ */
+int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	int err;
+
+	err = moor_cmd_destroy_cq(mdev, cq->cqn);
+	if (err)
+		return err;
+	xa_erase(&mdev->cqs, cq->cqn);
+	synchronize_irq(cq->eq->irq);
+	/* A CQ error comes through the asynchronous EQ. */
+	synchronize_irq(mdev->async_eq.irq);
+	moor_db_free(cq->uctx, &cq->db);
+	moor_ring_unpin(mdev, &cq->ring);
+	mutex_destroy(&cq->resize_lock);
+	return 0;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The device and its port as the core asks for them, and the table of what
+ * this driver implements.
+ */
+
+#include <rdma/ib_addr.h>
+#include <rdma/ib_mad.h>
+
+#include "moor.h"
+#include "regs.h"
+
+#define MOOR_MAX_AH	(1 << 20)
+#define MOOR_CLOCK_KHZ	1000000
+
+/*
+ * RoCE v1 and v2 by hardware; no MAD and with it no connection manager, since
+ * there is no GSI QP.
+ */
+#define MOOR_CORE_CAPS	(RDMA_CORE_CAP_PROT_ROCE |			\
+			 RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP |		\
+			 RDMA_CORE_CAP_ETH_AH)
+
+static int moor_query_device(struct ib_device *ibdev,
+			     struct ib_device_attr *attr,
+			     struct ib_udata *udata)
+{
+	struct moor_dev *mdev = to_mdev(ibdev);
+	const struct moor_caps *caps = &mdev->caps;
+	int err;
+
+	err = ib_no_udata_io(udata);
+	if (err)
+		return err;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->fw_ver = caps->version;
+	attr->sys_image_guid = ibdev->node_guid;
+	attr->vendor_id = mdev->pdev->vendor;
+	attr->vendor_part_id = mdev->pdev->device;
+	attr->hw_ver = mdev->pdev->revision;
+	attr->page_size_cap = caps->page_sizes;
+	attr->max_mr_size = caps->max_mr_size;
+	attr->max_mr = mdev->keys.size;
+	attr->max_pd = MOOR_MAX_PDN;
+	attr->max_ah = MOOR_MAX_AH;
+	attr->max_cq = caps->max_cq;
+	attr->max_cqe = 1 << caps->max_log_cqe;
+	attr->max_qp = (1 << caps->qp_index_bits) - MOOR_QP_INDEX_FIRST;
+	attr->max_qp_wr = 1 << caps->max_log_wqe;
+	attr->max_send_sge = caps->max_sge;
+	attr->max_recv_sge = caps->max_sge;
+	attr->max_sge_rd = caps->max_sge;
+	attr->max_qp_rd_atom = caps->max_rd_atomic;
+	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
+	attr->max_res_rd_atom = caps->max_rd_atomic * attr->max_qp;
+	attr->max_pkeys = 1;
+	attr->local_ca_ack_delay = 15;
+	attr->atomic_cap = caps->features & MOOR_FEATURE_ATOMICS ?
+			   IB_ATOMIC_HCA : IB_ATOMIC_NONE;
+	attr->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_SYS_IMAGE_GUID |
+				 IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_CURR_QP_STATE_MOD;
+	attr->timestamp_mask = U64_MAX;
+	attr->hca_core_clock = MOOR_CLOCK_KHZ;
+	return 0;
+}
+
+static void moor_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	u32 version = to_mdev(ibdev)->caps.version;
+
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u",
+		 (u32)FIELD_GET(MOOR_VERSION_MAJOR, version),
+		 (u32)FIELD_GET(MOOR_VERSION_MINOR, version));
+}
+
+static int moor_query_port(struct ib_device *ibdev, u32 port,
+			   struct ib_port_attr *attr)
+{
+	struct moor_dev *mdev = to_mdev(ibdev);
+	u32 status = moor_read32(mdev->regs, MOOR_REG_STATUS);
+	bool up = !moor_is_dead(mdev) && (status & MOOR_STATUS_LINK_UP);
+
+	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
+	attr->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP :
+				IB_PORT_PHYS_STATE_DISABLED;
+	attr->max_mtu = IB_MTU_4096;
+	attr->active_mtu = iboe_get_mtu(mdev->netdev->mtu);
+	attr->gid_tbl_len = mdev->caps.max_gid;
+	attr->pkey_tbl_len = 1;
+	attr->ip_gids = true;
+	attr->max_msg_sz = mdev->caps.max_msg_size;
+	attr->max_vl_num = 1;
+	attr->active_speed = IB_SPEED_EDR;
+	attr->active_width = IB_WIDTH_4X;
+	return 0;
+}
+
+static int moor_get_port_immutable(struct ib_device *ibdev, u32 port,
+				   struct ib_port_immutable *immutable)
+{
+	immutable->core_cap_flags = MOOR_CORE_CAPS;
+	immutable->gid_tbl_len = to_mdev(ibdev)->caps.max_gid;
+	immutable->pkey_tbl_len = 1;
+	return 0;
+}
+
+static enum rdma_link_layer moor_get_link_layer(struct ib_device *ibdev,
+						u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int moor_query_pkey(struct ib_device *ibdev, u32 port, u16 index,
+			   u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = IB_DEFAULT_PKEY_FULL;
+	return 0;
+}
+
+const struct ib_device_ops moor_dev_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = MOOR_UVERBS_ABI_VERSION,
+
+	.add_gid = moor_add_gid,
+	.alloc_pd = moor_alloc_pd,
+	.alloc_ucontext = moor_alloc_ucontext,
+	.create_ah = moor_create_ah,
+	.create_qp = moor_create_qp,
+	.create_user_ah = moor_create_ah,
+	.dealloc_pd = moor_dealloc_pd,
+	.dealloc_ucontext = moor_dealloc_ucontext,
+	.del_gid = moor_del_gid,
+	.dereg_mr = moor_dereg_mr,
+	.destroy_ah = moor_destroy_ah,
+	.destroy_cq = moor_destroy_cq,
+	.destroy_qp = moor_destroy_qp,
+	.disassociate_ucontext = moor_disassociate_ucontext,
+	.fill_res_mr_entry = moor_fill_res_mr_entry,
+	.get_dev_fw_str = moor_get_dev_fw_str,
+	.get_dma_mr = moor_get_dma_mr,
+	.get_link_layer = moor_get_link_layer,
+	.get_port_immutable = moor_get_port_immutable,
+	.mmap = moor_mmap,
+	.mmap_free = moor_mmap_free,
+	.modify_qp = moor_modify_qp,
+	.query_device = moor_query_device,
+	.query_pkey = moor_query_pkey,
+	.query_port = moor_query_port,
+	.query_qp = moor_query_qp,
+	MOOR_VERSION_OPS,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, moor_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, moor_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, moor_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),
+};

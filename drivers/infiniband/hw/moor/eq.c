@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts and event queues (HWI 9). EQ 0 brings asynchronous events on
+ * vector 1; each completion vector has an EQ and an interrupt of its own.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+
+#include "moor.h"
+
+#define MOOR_ASYNC_LOG_EQE	8
+#define MOOR_COMP_LOG_EQE	11
+
+static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
+{
+	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
+
+	if (cq && cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void moor_cq_error(struct moor_dev *mdev, u32 cqn)
+{
+	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
+	struct ib_event event = { .device = &mdev->ibdev };
+
+	if (!cq || !cq->ibcq.event_handler)
+		return;
+	event.event = IB_EVENT_CQ_ERR;
+	event.element.cq = &cq->ibcq;
+	cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
+}
+
+static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
+			  enum ib_event_type type)
+{
+	u32 index = qpn & (BIT(mdev->caps.qp_index_bits) - 1);
+	struct moor_qp *qp = xa_load(&mdev->qps, index);
+	struct ib_event event = { .device = &mdev->ibdev, .event = type };
+
+	/* The index may have another owner by now; the number does not lie. */
+	if (!qp || qp->qpn != qpn || !qp->ibqp.event_handler)
+		return;
+	event.element.qp = &qp->ibqp;
+	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
+static void moor_port_event(struct moor_dev *mdev, bool up)
+{
+	struct ib_event event = {
+		.device = &mdev->ibdev,
+		.event = up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR,
+		.element.port_num = MOOR_PORT,
+	};
+
+	if (!ib_device_try_get(&mdev->ibdev))
+		return;
+	ib_dispatch_event(&event);
+	ib_device_put(&mdev->ibdev);
+}
+
+static void moor_handle_event(struct moor_dev *mdev, const struct moor_eqe *eqe)
+{
+	u32 number = le32_to_cpu(eqe->number);
+
+	switch (eqe->type) {
+	case MOOR_EVENT_COMPLETION:
+		moor_cq_completion(mdev, number);
+		break;
+	case MOOR_EVENT_CQ_ERROR:
+		moor_cq_error(mdev, number);
+		break;
+	case MOOR_EVENT_QP_FATAL:
+		moor_qp_event(mdev, number, IB_EVENT_QP_FATAL);
+		break;
+	case MOOR_EVENT_QP_REQ_ERR:
+		moor_qp_event(mdev, number, IB_EVENT_QP_REQ_ERR);
+		break;
+	case MOOR_EVENT_QP_ACCESS_ERR:
+		moor_qp_event(mdev, number, IB_EVENT_QP_ACCESS_ERR);
+		break;
+	case MOOR_EVENT_COMM_EST:
+		moor_qp_event(mdev, number, IB_EVENT_COMM_EST);
+		break;
+	case MOOR_EVENT_SQ_DRAINED:
+		moor_qp_event(mdev, number, IB_EVENT_SQ_DRAINED);
+		break;
+	case MOOR_EVENT_PORT_UP:
+		moor_port_event(mdev, true);
+		break;
+	case MOOR_EVENT_PORT_DOWN:
+		moor_port_event(mdev, false);
+		break;
+	case MOOR_EVENT_DEVICE_FATAL:
+		moor_hw_kill_later(mdev);
+		break;
+	default:
+		dev_warn_ratelimited(&mdev->pdev->dev,
+				     "unknown event %#x\n", eqe->type);
+	}
+}
+
+static void moor_eq_ring(struct moor_eq *eq)
+{
+	writeq(eq->consumer, eq->mdev->db + (MOOR_DB_SLOT_EQ_CONSUMER +
+					     eq->eqn) * MOOR_DB_SLOT_SIZE);
+}
+
+/*
+ * Runs with interrupts off from the look-up of a CQ or QP to its last use;
+ * that is what synchronize_irq() in the destroy functions waits for.
+ */
+static irqreturn_t moor_eq_interrupt(int irq, void *data)
+{
+	struct moor_eq *eq = data;
+	u32 mask = BIT(eq->log_size) - 1;
+	u32 start = eq->consumer;
+
+	for (;;) {
+		struct moor_eqe *eqe = &eq->ring[eq->consumer & mask];
+		u32 phase = !((eq->consumer >> eq->log_size) & 1);
+
+		if ((le32_to_cpu(READ_ONCE(eqe->phase)) & MOOR_PHASE) != phase)
+			break;
+		/* The phase was stored last; the rest is read after it. */
+		dma_rmb();
+		moor_handle_event(eq->mdev, eqe);
+		eq->consumer++;
+		/* Events are held back while the ring is full: make room. */
+		if (((eq->consumer - start) & (mask >> 1)) == 0)
+			moor_eq_ring(eq);
+	}
+	moor_eq_ring(eq);
+	return IRQ_HANDLED;
+}
+
+static int moor_eq_create(struct moor_dev *mdev, struct moor_eq *eq, u32 eqn,
+			  u32 log_size, u16 vector)
+{
+	int err;
+
+	eq->log_size = min(log_size, mdev->caps.max_log_eqe);
+	eq->eqn = eqn;
+	eq->ring = dma_alloc_coherent(&mdev->pdev->dev,
+				      sizeof(*eq->ring) << eq->log_size,
+				      &eq->dma, GFP_KERNEL);
+	if (!eq->ring)
+		return -ENOMEM;
+	err = moor_cmd_create_eq(mdev, eq, vector);
+	if (err)
+		goto free_ring;
+	/* An interrupt that came before the ring was there found nothing. */
+	enable_irq(eq->irq);
+	return 0;
+
+free_ring:
+	dma_free_coherent(&mdev->pdev->dev, sizeof(*eq->ring) << eq->log_size,
+			  eq->ring, eq->dma);
+	return err;
+}
+
+static void moor_eq_destroy(struct moor_dev *mdev, struct moor_eq *eq)
+{
+	int err = moor_cmd_destroy_eq(mdev, eq->eqn);
+
+	/* The device would go on writing to the ring. */
+	if (err)
+		moor_hw_kill(mdev, "it refused to destroy an event queue");
+	disable_irq(eq->irq);
+	dma_free_coherent(&mdev->pdev->dev, sizeof(*eq->ring) << eq->log_size,
+			  eq->ring, eq->dma);
+}
+
+/**
+ * moor_eqs_init - create the event queues
+ * @mdev: enabled device with interrupts
+ *
+ * Return: 0 or an errno.
+ */
+int moor_eqs_init(struct moor_dev *mdev)
+{
+	u32 i;
+	int err;
+
+	err = moor_eq_create(mdev, &mdev->async_eq, MOOR_EQ_ASYNC,
+			     MOOR_ASYNC_LOG_EQE, MOOR_VECTOR_ASYNC);
+	if (err)
+		return err;
+	for (i = 0; i < mdev->num_comp; i++) {
+		err = moor_eq_create(mdev, &mdev->comp_eqs[i],
+				     MOOR_EQ_COMPLETION + i, MOOR_COMP_LOG_EQE,
+				     MOOR_VECTOR_ASYNC + 1 + i);
+		if (err)
+			goto destroy;
+	}
+	return 0;
+
+destroy:
+	while (i--)
+		moor_eq_destroy(mdev, &mdev->comp_eqs[i]);
+	moor_eq_destroy(mdev, &mdev->async_eq);
+	return err;
+}
+
+void moor_eqs_destroy(struct moor_dev *mdev)
+{
+	u32 i;
+
+	for (i = 0; i < mdev->num_comp; i++)
+		moor_eq_destroy(mdev, &mdev->comp_eqs[i]);
+	moor_eq_destroy(mdev, &mdev->async_eq);
+}
+
+/* An EQ's interrupt stays disabled until there is a ring to look at. */
+static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
+			       u16 vector)
+{
+	eq->mdev = mdev;
+	eq->irq = pci_irq_vector(mdev->pdev, vector);
+	snprintf(eq->name, sizeof(eq->name), "moor-eq%u@pci:%s",
+		 vector - MOOR_VECTOR_ASYNC, pci_name(mdev->pdev));
+	return request_irq(eq->irq, moor_eq_interrupt, IRQF_NO_AUTOEN, eq->name,
+			   eq);
+}
+
+/**
+ * moor_irqs_init - allocate the vectors and request the interrupts
+ * @mdev: device
+ *
+ * One vector for commands, one for asynchronous events, the rest for
+ * completions: a CPU each as far as they reach.
+ *
+ * Return: 0 or an errno.
+ */
+int moor_irqs_init(struct moor_dev *mdev)
+{
+	const u32 fixed = MOOR_VECTOR_ASYNC + 1;
+	struct pci_dev *pdev = mdev->pdev;
+	u32 want, i;
+	int num, err;
+
+	want = min3(num_online_cpus(), mdev->caps.num_vectors - fixed,
+		    mdev->caps.max_eq - MOOR_EQ_COMPLETION);
+	num = pci_alloc_irq_vectors(pdev, fixed + 1, fixed + want,
+				    PCI_IRQ_MSIX);
+	if (num < 0)
+		return num;
+	mdev->num_comp = num - fixed;
+
+	mdev->comp_eqs = kcalloc(mdev->num_comp, sizeof(*mdev->comp_eqs),
+				 GFP_KERNEL);
+	if (!mdev->comp_eqs) {
+		err = -ENOMEM;
+		goto free_vectors;
+	}
+	err = request_irq(pci_irq_vector(pdev, MOOR_VECTOR_CMD),
+			  moor_cmd_interrupt, 0, "moor-cmd", mdev);
+	if (err)
+		goto free_eqs;
+	err = moor_eq_request_irq(mdev, &mdev->async_eq, MOOR_VECTOR_ASYNC);
+	if (err)
+		goto free_cmd;
+	for (i = 0; i < mdev->num_comp; i++) {
+		err = moor_eq_request_irq(mdev, &mdev->comp_eqs[i], fixed + i);
+		if (err)
+			goto free_comp;
+	}
+	return 0;
+
+free_comp:
+	while (i--)
+		free_irq(mdev->comp_eqs[i].irq, &mdev->comp_eqs[i]);
+	free_irq(mdev->async_eq.irq, &mdev->async_eq);
+free_cmd:
+	free_irq(pci_irq_vector(pdev, MOOR_VECTOR_CMD), mdev);
+free_eqs:
+	kfree(mdev->comp_eqs);
+free_vectors:
+	pci_free_irq_vectors(pdev);
+	return err;
+}
+
+void moor_irqs_destroy(struct moor_dev *mdev)
+{
+	u32 i;
+
+	for (i = 0; i < mdev->num_comp; i++)
+		free_irq(mdev->comp_eqs[i].irq, &mdev->comp_eqs[i]);
+	free_irq(mdev->async_eq.irq, &mdev->async_eq);
+	free_irq(pci_irq_vector(mdev->pdev, MOOR_VECTOR_CMD), mdev);
+	kfree(mdev->comp_eqs);
+	pci_free_irq_vectors(mdev->pdev);
+}

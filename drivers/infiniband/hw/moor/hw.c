@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The function as a whole: identity, capabilities, reset, enabling, death
+ * (HWI 1 to 4 and 14).
+ */
+
+#include <linux/etherdevice.h>
+#include <linux/iopoll.h>
+#include <linux/log2.h>
+
+#include "moor.h"
+#include "regs.h"
+
+#define MOOR_RESET_POLL_US	100
+#define MOOR_RESET_TIMEOUT_US	(2 * USEC_PER_SEC)
+
+/**
+ * moor_hw_identify - check that this is a Moor NIC of a version we speak
+ * @mdev: device
+ *
+ * The PCI IDs are from a range for experiments, so that a stranger may answer:
+ * nothing is written before MAGIC has been seen.
+ *
+ * Return: 0, or -ENODEV.
+ */
+int moor_hw_identify(struct moor_dev *mdev)
+{
+	u32 magic = moor_read32(mdev->regs, MOOR_REG_MAGIC);
+	u32 version, major, minor;
+
+	if (magic != MOOR_MAGIC) {
+		dev_info(&mdev->pdev->dev,
+			 "not a Moor NIC: register MAGIC is %#x\n", magic);
+		return -ENODEV;
+	}
+
+	version = moor_read32(mdev->regs, MOOR_REG_VERSION);
+	major = FIELD_GET(MOOR_VERSION_MAJOR, version);
+	minor = FIELD_GET(MOOR_VERSION_MINOR, version);
+	if (major != MOOR_HW_VERSION_MAJOR) {
+		dev_err(&mdev->pdev->dev,
+			"the device has interface version %u.%u, this driver speaks %u.%u\n",
+			major, minor, MOOR_HW_VERSION_MAJOR,
+			MOOR_HW_VERSION_MINOR);
+		return -ENODEV;
+	}
+	mdev->caps.version = version;
+	return 0;
+}
+
+/**
+ * moor_hw_reset - reset the function and wait until it is ready
+ * @mdev: device
+ *
+ * Return: 0, -ENODEV if it is gone, -ETIMEDOUT.
+ */
+int moor_hw_reset(struct moor_dev *mdev)
+{
+	u32 status;
+	int err;
+
+	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	err = read_poll_timeout(moor_read32, status,
+				status & MOOR_STATUS_READY, MOOR_RESET_POLL_US,
+				MOOR_RESET_TIMEOUT_US, false, mdev->regs,
+				MOOR_REG_STATUS);
+	if (moor_reads_as_gone(status))
+		return -ENODEV;
+	return err;
+}
+
+static void moor_hw_fetch_caps(struct moor_dev *mdev)
+{
+	struct moor_caps *caps = &mdev->caps;
+	void __iomem *regs = mdev->regs;
+	u64 mac;
+	int i;
+
+	caps->features = moor_read64(regs, MOOR_REG_FEATURES);
+	caps->page_sizes = moor_read64(regs, MOOR_REG_PAGE_SIZES);
+	caps->node_guid = moor_read64(regs, MOOR_REG_NODE_GUID);
+	mac = moor_read64(regs, MOOR_REG_MAC);
+	for (i = 0; i < ETH_ALEN; i++)
+		caps->mac[i] = mac >> (8 * i);
+	caps->mr_index_bits = moor_read32(regs, MOOR_REG_MR_INDEX_BITS);
+	caps->mr_consumer_first = moor_read32(regs, MOOR_REG_MR_CONSUMER_FIRST);
+	caps->null_lkey = moor_read32(regs, MOOR_REG_NULL_LKEY);
+	caps->max_msg_size = moor_read32(regs, MOOR_REG_MAX_MSG_SIZE);
+	caps->qp_index_bits = moor_read32(regs, MOOR_REG_QP_INDEX_BITS);
+	caps->max_cq = moor_read32(regs, MOOR_REG_MAX_CQ);
+	caps->max_eq = moor_read32(regs, MOOR_REG_MAX_EQ);
+	caps->max_log_wqe = moor_read32(regs, MOOR_REG_MAX_LOG_WQE);
+	caps->max_sge = moor_read32(regs, MOOR_REG_MAX_SGE);
+	caps->max_inline = moor_read32(regs, MOOR_REG_MAX_INLINE);
+	caps->max_log_cqe = moor_read32(regs, MOOR_REG_MAX_LOG_CQE);
+	caps->max_gid = moor_read32(regs, MOOR_REG_MAX_GID);
+	caps->max_rd_atomic = moor_read32(regs, MOOR_REG_MAX_RD_ATOMIC);
+	caps->max_log_cmd = moor_read32(regs, MOOR_REG_MAX_LOG_CMD);
+	caps->max_log_eqe = moor_read32(regs, MOOR_REG_MAX_LOG_EQE);
+	caps->num_vectors = moor_read32(regs, MOOR_REG_NUM_VECTORS);
+	caps->max_mr_size = moor_read64(regs, MOOR_REG_MAX_MR_SIZE);
+	caps->db_pages = moor_read32(regs, MOOR_REG_DB_PAGES);
+	caps->kick_offset = moor_read32(regs, MOOR_REG_KICK_OFFSET);
+}
+
+/* A capability outside what the interface allows; the first one is named. */
+static const char *moor_hw_bad_cap(const struct moor_dev *mdev)
+{
+	const struct moor_caps *caps = &mdev->caps;
+	u64 db_bytes = (u64)caps->db_pages * MOOR_PAGE_SIZE;
+
+	if (!(caps->page_sizes & MOOR_PAGE_SIZE))
+		return "PAGE_SIZES";
+	if (!is_valid_ether_addr(caps->mac))
+		return "MAC";
+	if (caps->mr_index_bits < 12 || caps->mr_index_bits > 24 ||
+	    pci_resource_len(mdev->pdev, MOOR_BAR_MR) <
+	    sizeof(struct moor_mr_context) << caps->mr_index_bits)
+		return "MR_INDEX_BITS";
+	if (caps->mr_consumer_first <= MOOR_MR_INDEX_FIRST ||
+	    caps->mr_consumer_first > 1U << caps->mr_index_bits)
+		return "MR_CONSUMER_FIRST";
+	if (caps->qp_index_bits < 2 || caps->qp_index_bits > 24)
+		return "QP_INDEX_BITS";
+	if (!caps->max_cq || caps->max_cq > S32_MAX)
+		return "MAX_CQ";
+	if (caps->max_eq <= MOOR_EQ_COMPLETION ||
+	    caps->max_eq > MOOR_DB_SLOT_KERNEL_FIRST - MOOR_DB_SLOT_EQ_CONSUMER)
+		return "MAX_EQ";
+	if (caps->max_log_wqe > 24)
+		return "MAX_LOG_WQE";
+	if (!caps->max_sge || caps->max_sge > U8_MAX)
+		return "MAX_SGE";
+	if (caps->max_inline > 1U << MOOR_MAX_LOG_STRIDE)
+		return "MAX_INLINE";
+	if (caps->max_log_cqe < 1 || caps->max_log_cqe > 24)
+		return "MAX_LOG_CQE";
+	if (!caps->max_gid || caps->max_gid > U8_MAX)
+		return "MAX_GID";
+	if (caps->max_rd_atomic > U8_MAX)
+		return "MAX_RD_ATOMIC";
+	if (caps->max_log_cmd < 1)
+		return "MAX_LOG_CMD";
+	if (caps->max_log_eqe < 7)
+		return "MAX_LOG_EQE";
+	if (caps->num_vectors <= MOOR_VECTOR_ASYNC + 1)
+		return "NUM_VECTORS";
+	if (caps->db_pages < 2)
+		return "DB_PAGES";
+	if (!IS_ALIGNED(caps->kick_offset, MOOR_PAGE_SIZE) ||
+	    caps->kick_offset < db_bytes ||
+	    caps->kick_offset + db_bytes >
+	    pci_resource_len(mdev->pdev, MOOR_BAR_DB))
+		return "KICK_OFFSET";
+	return NULL;
+}
+
+/**
+ * moor_hw_read_caps - read and check the capability registers
+ * @mdev: device
+ *
+ * What passes here may be used in shifts and sums without another look.
+ *
+ * Return: 0, or -ENODEV if one of them makes no sense.
+ */
+int moor_hw_read_caps(struct moor_dev *mdev)
+{
+	const char *bad;
+
+	moor_hw_fetch_caps(mdev);
+	bad = moor_hw_bad_cap(mdev);
+	if (bad) {
+		dev_err(&mdev->pdev->dev,
+			"register %s has a value outside its range\n", bad);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/**
+ * moor_hw_alloc_doze - make the page that the dozing word lies in
+ * @mdev: device
+ *
+ * Processes map it read-only, so it is a page of its own, and a page of the
+ * page allocator's: what dma_alloc_coherent() gives cannot be mapped through
+ * rdma_user_mmap_io(). As all memory that processes and an RDMA device share,
+ * it relies on coherent DMA.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_hw_alloc_doze(struct moor_dev *mdev)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+
+	if (!page)
+		return -ENOMEM;
+	mdev->doze_dma = dma_map_page(&mdev->pdev->dev, page, 0, PAGE_SIZE,
+				      DMA_FROM_DEVICE);
+	if (dma_mapping_error(&mdev->pdev->dev, mdev->doze_dma)) {
+		__free_page(page);
+		return -ENOMEM;
+	}
+	mdev->doze = page_address(page);
+	return 0;
+}
+
+void moor_hw_free_doze(struct moor_dev *mdev)
+{
+	dma_unmap_page(&mdev->pdev->dev, mdev->doze_dma, PAGE_SIZE,
+		       DMA_FROM_DEVICE);
+	__free_page(virt_to_page(mdev->doze));
+}
+
+/**
+ * moor_hw_enable - hand the rings to the device and start it
+ * @mdev: device, freshly reset
+ *
+ * Return: 0, or -EIO with the device's reason in the log.
+ */
+int moor_hw_enable(struct moor_dev *mdev)
+{
+	void __iomem *regs = mdev->regs;
+	u32 status;
+
+	moor_write64(regs, MOOR_REG_CMD_BASE, mdev->cmdq.ring_dma);
+	moor_write64(regs, MOOR_REG_CPL_BASE, mdev->cmdq.cpl_dma);
+	moor_write32(regs, MOOR_REG_CMD_LOG_SIZE, mdev->cmdq.log_size);
+	if (mdev->caps.features & MOOR_FEATURE_DOZES)
+		moor_write64(regs, MOOR_REG_DOZE_ADDR, mdev->doze_dma);
+	pci_set_master(mdev->pdev);
+	moor_write32(regs, MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+
+	status = moor_read32(regs, MOOR_REG_STATUS);
+	if (moor_reads_as_gone(status) || !(status & MOOR_STATUS_ENABLED)) {
+		dev_err(&mdev->pdev->dev,
+			"cannot be enabled: status %#x, fatal code %u\n",
+			status, moor_read32(regs, MOOR_REG_FATAL_CODE));
+		pci_clear_master(mdev->pdev);
+		return -EIO;
+	}
+	return 0;
+}
+
+/**
+ * moor_hw_has_failed - has the device given up, or left the bus?
+ * @mdev: device
+ */
+bool moor_hw_has_failed(struct moor_dev *mdev)
+{
+	u32 status = moor_read32(mdev->regs, MOOR_REG_STATUS);
+
+	return moor_reads_as_gone(status) || (status & MOOR_STATUS_FATAL) ||
+	       !(status & MOOR_STATUS_ENABLED);
+}
+
+/* Bus mastering off, and seen to be off: no DMA is under way afterwards. */
+static void moor_hw_stop_dma(struct moor_dev *mdev)
+{
+	u16 command;
+
+	pci_clear_master(mdev->pdev);
+	pci_read_config_word(mdev->pdev, PCI_COMMAND, &command);
+	if (!pci_wait_for_pending_transaction(mdev->pdev))
+		dev_warn(&mdev->pdev->dev, "transactions remain pending\n");
+}
+
+/**
+ * moor_hw_kill - end all DMA of the device for good
+ * @mdev: device
+ * @why: for the log
+ *
+ * Afterwards every command fails and all teardown succeeds without asking the
+ * device: nothing that is unpinned later can be touched by it. Returns when
+ * that holds, whoever did it.
+ *
+ * Context: process; sleeps.
+ */
+void moor_hw_kill(struct moor_dev *mdev, const char *why)
+{
+	struct ib_event event = {
+		.device = &mdev->ibdev,
+		.event = IB_EVENT_DEVICE_FATAL,
+		.element.port_num = MOOR_PORT,
+	};
+	u32 code;
+
+	mutex_lock(&mdev->kill_lock);
+	if (!mdev->dead) {
+		code = moor_read32(mdev->regs, MOOR_REG_FATAL_CODE);
+		dev_err(&mdev->pdev->dev, "stopped: %s (fatal code %#x)\n",
+			why, code);
+		moor_hw_stop_dma(mdev);
+		moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+		/* Pairs with moor_is_dead(): who sees it may unpin. */
+		smp_store_release(&mdev->dead, true);
+		moor_cmdq_abort(mdev);
+		/* Fails before registration: then nobody is listening. */
+		if (ib_device_try_get(&mdev->ibdev)) {
+			ib_dispatch_event(&event);
+			ib_device_put(&mdev->ibdev);
+		}
+	}
+	mutex_unlock(&mdev->kill_lock);
+}
+
+void moor_hw_fatal_work(struct work_struct *work)
+{
+	struct moor_dev *mdev = container_of(work, struct moor_dev, fatal_work);
+
+	moor_hw_kill(mdev, "the device reports a fatal error");
+}
+
+/**
+ * moor_hw_kill_later - moor_hw_kill() for interrupt handlers
+ * @mdev: device
+ */
+void moor_hw_kill_later(struct moor_dev *mdev)
+{
+	schedule_work(&mdev->fatal_work);
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The PCI driver: bringing a NIC up and down, whatever the occasion.
+ */
+
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+
+#include "moor.h"
+#include "regs.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+#define MOOR_BAR_MASK	(BIT(MOOR_BAR_REGS) | BIT(MOOR_BAR_MR) | BIT(MOOR_BAR_DB))
+
+/* A doorbell page must be a page, or processes would share one. */
+static_assert(PAGE_SIZE == MOOR_PAGE_SIZE);
+
+static int moor_map_bars(struct moor_dev *mdev)
+{
+	struct pci_dev *pdev = mdev->pdev;
+
+	if (pci_resource_len(pdev, MOOR_BAR_REGS) < MOOR_BAR_REGS_SIZE)
+		return -ENODEV;
+	mdev->regs = pci_iomap(pdev, MOOR_BAR_REGS, MOOR_BAR_REGS_SIZE);
+	return mdev->regs ? 0 : -ENOMEM;
+}
+
+/* The driver's own doorbell and kick page; processes map theirs. */
+static int moor_map_doorbells(struct moor_dev *mdev)
+{
+	mdev->db_bar = pci_resource_start(mdev->pdev, MOOR_BAR_DB);
+	mdev->db = ioremap(mdev->db_bar, MOOR_PAGE_SIZE);
+	if (!mdev->db)
+		return -ENOMEM;
+	mdev->kick = ioremap(mdev->db_bar + mdev->caps.kick_offset,
+			     MOOR_PAGE_SIZE);
+	if (!mdev->kick) {
+		iounmap(mdev->db);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void moor_unmap_doorbells(struct moor_dev *mdev)
+{
+	iounmap(mdev->kick);
+	iounmap(mdev->db);
+}
+
+/* PCI resources: what outlives a reset of the function. */
+static int moor_enable_pci(struct moor_dev *mdev)
+{
+	struct pci_dev *pdev = mdev->pdev;
+	int err;
+
+	err = pci_enable_device(pdev);
+	if (err)
+		return err;
+	err = pci_request_selected_regions(pdev, MOOR_BAR_MASK, KBUILD_MODNAME);
+	if (err)
+		goto disable;
+	err = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (err)
+		goto release;
+	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	err = moor_map_bars(mdev);
+	if (err)
+		goto release;
+	return 0;
+
+release:
+	pci_release_selected_regions(pdev, MOOR_BAR_MASK);
+disable:
+	pci_disable_device(pdev);
+	return err;
+}
+
+static void moor_disable_pci(struct moor_dev *mdev)
+{
+	pci_iounmap(mdev->pdev, mdev->regs);
+	pci_release_selected_regions(mdev->pdev, MOOR_BAR_MASK);
+	pci_disable_device(mdev->pdev);
+}
+
+/* Memory that the device will use or that mirrors it. */
+static int moor_alloc_tables(struct moor_dev *mdev)
+{
+	int err;
+
+	err = moor_map_doorbells(mdev);
+	if (err)
+		return err;
+	err = moor_hw_alloc_doze(mdev);
+	if (err)
+		goto unmap_doorbells;
+	err = moor_db_init(mdev);
+	if (err)
+		goto free_doze;
+	err = moor_keys_init(mdev);
+	if (err)
+		goto destroy_db;
+	err = moor_nodes_init(mdev);
+	if (err)
+		goto destroy_keys;
+	err = moor_mr_table_init(mdev);
+	if (err)
+		goto destroy_nodes;
+	err = moor_cmdq_init(mdev);
+	if (err)
+		goto destroy_mrs;
+	return 0;
+
+destroy_mrs:
+	moor_mr_table_destroy(mdev);
+destroy_nodes:
+	moor_nodes_destroy(mdev);
+destroy_keys:
+	moor_keys_destroy(mdev);
+destroy_db:
+	moor_db_destroy(mdev);
+free_doze:
+	moor_hw_free_doze(mdev);
+unmap_doorbells:
+	moor_unmap_doorbells(mdev);
+	return err;
+}
+
+static void moor_free_tables(struct moor_dev *mdev)
+{
+	moor_cmdq_destroy(mdev);
+	moor_mr_table_destroy(mdev);
+	moor_nodes_destroy(mdev);
+	moor_keys_destroy(mdev);
+	moor_db_destroy(mdev);
+	moor_hw_free_doze(mdev);
+	moor_unmap_doorbells(mdev);
+}
+
+/* No DMA afterwards, and no interrupt: the rings may go. */
+static void moor_stop(struct moor_dev *mdev)
+{
+	pci_clear_master(mdev->pdev);
+	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	cancel_work_sync(&mdev->fatal_work);
+}
+
+static int moor_start(struct moor_dev *mdev)
+{
+	int err;
+
+	err = moor_irqs_init(mdev);
+	if (err)
+		return err;
+	err = moor_hw_enable(mdev);
+	if (err)
+		goto destroy_irqs;
+	err = moor_eqs_init(mdev);
+	if (err)
+		goto stop;
+	return 0;
+
+stop:
+	moor_stop(mdev);
+destroy_irqs:
+	moor_irqs_destroy(mdev);
+	return err;
+}
+
+static int moor_register(struct moor_dev *mdev)
+{
+	struct ib_device *ibdev = &mdev->ibdev;
+	int err;
+
+	err = moor_netdev_create(mdev);
+	if (err)
+		return err;
+
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->node_guid = cpu_to_be64(mdev->caps.node_guid);
+	ibdev->phys_port_cnt = MOOR_PORT;
+	ibdev->num_comp_vectors = mdev->num_comp;
+	ibdev->dev.parent = &mdev->pdev->dev;
+	ib_set_device_ops(ibdev, &moor_dev_ops);
+	err = ib_device_set_netdev(ibdev, mdev->netdev, MOOR_PORT);
+	if (err)
+		goto destroy_netdev;
+	err = ib_register_device(ibdev, "moor%d", &mdev->pdev->dev);
+	if (err)
+		goto destroy_netdev;
+	moor_debugfs_add(mdev);
+	return 0;
+
+destroy_netdev:
+	moor_netdev_destroy(mdev);
+	return err;
+}
+
+static void moor_unregister(struct moor_dev *mdev)
+{
+	moor_debugfs_remove(mdev);
+	ib_unregister_device(&mdev->ibdev);
+	moor_netdev_destroy(mdev);
+}
+
+static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
+{
+	struct moor_dev *mdev = ib_alloc_device(moor_dev, ibdev);
+
+	if (!mdev)
+		return NULL;
+	mdev->pdev = pdev;
+	mutex_init(&mdev->kill_lock);
+	INIT_WORK(&mdev->fatal_work, moor_hw_fatal_work);
+	ida_init(&mdev->pdns);
+	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
+	xa_init_flags(&mdev->qps, XA_FLAGS_ALLOC);
+	return mdev;
+}
+
+static void moor_free_dev(struct moor_dev *mdev)
+{
+	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->cqs));
+	ida_destroy(&mdev->pdns);
+	mutex_destroy(&mdev->kill_lock);
+	ib_dealloc_device(&mdev->ibdev);
+}
+
+static int moor_up(struct pci_dev *pdev)
+{
+	struct moor_dev *mdev = moor_alloc_dev(pdev);
+	int err;
+
+	if (!mdev)
+		return -ENOMEM;
+	err = moor_enable_pci(mdev);
+	if (err)
+		goto free_dev;
+	err = moor_hw_identify(mdev);
+	if (err)
+		goto disable_pci;
+	err = moor_hw_reset(mdev);
+	if (err)
+		goto disable_pci;
+	err = moor_hw_read_caps(mdev);
+	if (err)
+		goto disable_pci;
+	err = moor_alloc_tables(mdev);
+	if (err)
+		goto disable_pci;
+	err = moor_start(mdev);
+	if (err)
+		goto free_tables;
+	err = moor_register(mdev);
+	if (err)
+		goto stop;
+	pci_set_drvdata(pdev, mdev);
+	return 0;
+
+stop:
+	moor_eqs_destroy(mdev);
+	moor_stop(mdev);
+	moor_irqs_destroy(mdev);
+free_tables:
+	moor_free_tables(mdev);
+disable_pci:
+	moor_disable_pci(mdev);
+free_dev:
+	moor_free_dev(mdev);
+	return err;
+}
+
+/*
+ * Processes lose the device here without being asked: the core destroys their
+ * objects, which a dead device cannot hold up.
+ */
+static void moor_down(struct pci_dev *pdev)
+{
+	struct moor_dev *mdev = pci_get_drvdata(pdev);
+
+	if (!mdev)
+		return;
+	pci_set_drvdata(pdev, NULL);
+	if (moor_hw_has_failed(mdev))
+		moor_hw_kill(mdev, "it was found stopped");
+	moor_unregister(mdev);
+	moor_eqs_destroy(mdev);
+	moor_stop(mdev);
+	moor_irqs_destroy(mdev);
+	moor_free_tables(mdev);
+	moor_disable_pci(mdev);
+	moor_free_dev(mdev);
+}
+
+static int moor_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	return moor_up(pdev);
+}
+
+static void moor_remove(struct pci_dev *pdev)
+{
+	moor_down(pdev);
+}
+
+/* Another kernel may take over: no DMA into its memory. */
+static void moor_shutdown(struct pci_dev *pdev)
+{
+	struct moor_dev *mdev = pci_get_drvdata(pdev);
+
+	if (mdev)
+		moor_hw_kill(mdev, "shutdown");
+}
+
+static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
+					    pci_channel_state_t state)
+{
+	struct moor_dev *mdev = pci_get_drvdata(pdev);
+
+	if (state == pci_channel_io_normal)
+		return PCI_ERS_RESULT_CAN_RECOVER;
+	if (mdev)
+		moor_hw_kill(mdev, "PCI error");
+	moor_down(pdev);
+	return state == pci_channel_io_perm_failure ?
+	       PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static void moor_resume(struct pci_dev *pdev)
+{
+	if (!pci_get_drvdata(pdev) && moor_up(pdev))
+		dev_err(&pdev->dev, "did not come back after a PCI error\n");
+}
+
+/* FLR from sysfs or vfio: the function forgets everything. */
+static void moor_reset_prepare(struct pci_dev *pdev)
+{
+	moor_down(pdev);
+}
+
+static void moor_reset_done(struct pci_dev *pdev)
+{
+	if (moor_up(pdev))
+		dev_err(&pdev->dev, "did not come back after a reset\n");
+}
+
+static const struct pci_error_handlers moor_err_handlers = {
+	.error_detected = moor_error_detected,
+	.slot_reset = moor_slot_reset,
+	.resume = moor_resume,
+	.reset_prepare = moor_reset_prepare,
+	.reset_done = moor_reset_done,
+};
+
+static const struct pci_device_id moor_pci_ids[] = {
+	{ PCI_DEVICE(MOOR_PCI_VENDOR_ID, MOOR_PCI_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, moor_pci_ids);
+
+static struct pci_driver moor_driver = {
+	.name = KBUILD_MODNAME,
+	.id_table = moor_pci_ids,
+	.probe = moor_probe,
+	.remove = moor_remove,
+	.shutdown = moor_shutdown,
+	.err_handler = &moor_err_handlers,
+};
+
+static int __init moor_init(void)
+{
+	int err;
+
+	moor_debugfs_init();
+	err = pci_register_driver(&moor_driver);
+	if (err)
+		moor_debugfs_exit();
+	return err;
+}
+
+static void __exit moor_exit(void)
+{
+	pci_unregister_driver(&moor_driver);
+	moor_debugfs_exit();
+}
+
+module_init(moor_init);
+module_exit(moor_exit);
+
+MODULE_DESCRIPTION("Moor RDMA NIC driver");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Moor RDMA NIC: structures and functions of the driver.
+ *
+ * "HWI n.m" names a section of Documentation/hardware-interface.rst.
+ */
+#ifndef MOOR_H
+#define MOOR_H
+
+#include <linux/bitfield.h>
+#include <linux/bitmap.h>
+#include <linux/completion.h>
+#include <linux/idr.h>
+#include <linux/mutex.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/siphash.h>
+#include <linux/xarray.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/moor-abi.h>
+#include <moor/moor_hw.h>
+
+#define MOOR_PORT		1
+#define MOOR_MAX_PDN		0xffffff
+/* 0 and 1 are the SMI and GSI QPs of IBA. */
+#define MOOR_QP_INDEX_FIRST	2
+
+/**
+ * struct moor_caps - what the device says of itself (HWI 4), checked
+ * @version: register VERSION
+ * @features: MOOR_FEATURE_*
+ * @page_sizes: bit n: leaves of 2^n bytes
+ * @node_guid: EUI-64 of the NIC
+ * @mac: Ethernet address of the port
+ * @mr_index_bits: log2 of the entries in the context table
+ * @mr_consumer_first: first index whose keys have a consumer byte
+ * @null_lkey: lkey of the null MR
+ * @max_msg_size: bytes in a message
+ * @qp_index_bits: log2 of the number of QPs
+ * @max_cq: CQ numbers are below this
+ * @max_eq: EQ numbers are below this
+ * @max_log_wqe: log2 of the entries of a work queue
+ * @max_sge: entries of a scatter/gather list
+ * @max_inline: bytes of inline data
+ * @max_log_cqe: log2 of the entries of a CQ
+ * @max_gid: entries of the GID table
+ * @max_rd_atomic: READs and atomics in flight, of a QP and of either side
+ * @max_log_cmd: log2 of the entries of the command ring
+ * @max_log_eqe: log2 of the entries of an EQ
+ * @num_vectors: MSI-X vectors
+ * @max_mr_size: bytes of a memory region
+ * @db_pages: doorbell pages
+ * @kick_offset: of the kick pages in BAR4
+ */
+struct moor_caps {
+	u32 version;
+	u64 features;
+	u64 page_sizes;
+	u64 node_guid;
+	u8 mac[ETH_ALEN];
+	u32 mr_index_bits;
+	u32 mr_consumer_first;
+	u32 null_lkey;
+	u32 max_msg_size;
+	u32 qp_index_bits;
+	u32 max_cq;
+	u32 max_eq;
+	u32 max_log_wqe;
+	u32 max_sge;
+	u32 max_inline;
+	u32 max_log_cqe;
+	u32 max_gid;
+	u32 max_rd_atomic;
+	u32 max_log_cmd;
+	u32 max_log_eqe;
+	u32 num_vectors;
+	u64 max_mr_size;
+	u32 db_pages;
+	u32 kick_offset;
+};
+
+/* One command in flight; what its issuer waits on. */
+struct moor_cmd_slot {
+	struct completion wake;
+	bool done;		/* store-release by who reaped its completion */
+	bool asleep;		/* counted in sleepers; under reap_lock */
+	u8 status;
+	u32 detail;
+	u8 out[sizeof_field(struct moor_cpl, out)];
+};
+
+/**
+ * struct moor_cmdq - the command ring and its completion ring (HWI 8)
+ * @ring: commands
+ * @cpl: completions
+ * @ring_dma: DMA address of @ring
+ * @cpl_dma: DMA address of @cpl
+ * @log_size: log2 of the entries of both
+ * @slots: one for each entry; the index is the tag
+ * @free_tags: bit n: @slots[n] is free
+ * @tag_wait: who waits for a free tag
+ * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
+ * @producer: free-running index of the next command
+ * @reap_lock: protects @consumer and the hand-over of completions to slots;
+ *	taken by interrupt handlers
+ * @consumer: free-running index of the next completion
+ * @sleepers: issuers that may be asleep, for whom the interrupt arms again;
+ *	written under @reap_lock
+ * @arm: value last stored into slot CPL_ARM; any change will do
+ */
+struct moor_cmdq {
+	struct moor_cmd *ring;
+	struct moor_cpl *cpl;
+	dma_addr_t ring_dma;
+	dma_addr_t cpl_dma;
+	u32 log_size;
+	struct moor_cmd_slot *slots;
+	unsigned long *free_tags;
+	wait_queue_head_t tag_wait;
+	spinlock_t issue_lock;
+	u32 producer;
+	spinlock_t reap_lock;
+	u32 consumer;
+	u32 sleepers;
+	atomic64_t arm;
+};
+
+/**
+ * struct moor_eq - an event queue (HWI 9)
+ * @mdev: device
+ * @ring: entries
+ * @dma: DMA address of @ring
+ * @log_size: log2 of the entries
+ * @eqn: EQ number
+ * @irq: Linux interrupt number
+ * @consumer: free-running index; the interrupt handler's alone
+ * @name: of the interrupt
+ */
+struct moor_eq {
+	struct moor_dev *mdev;
+	struct moor_eqe *ring;
+	dma_addr_t dma;
+	u32 log_size;
+	u32 eqn;
+	int irq;
+	u32 consumer;
+	char name[32];
+};
+
+/* A node of a translation table: 4 KiB of coherent memory (HWI 7). */
+struct moor_node {
+	struct moor_node *next;
+	__le64 *pte;
+	dma_addr_t dma;
+};
+
+/**
+ * struct moor_node_pool - free nodes, mapped for the device
+ * @lock: protects the rest; a leaf
+ * @free: nodes
+ * @count: of @free
+ */
+struct moor_node_pool {
+	spinlock_t lock;
+	struct moor_node *free;
+	u32 count;
+};
+
+/**
+ * struct moor_table - a translation of pinned memory
+ * @xlat: what the device is given
+ * @nodes: its nodes, none with @xlat.levels 0
+ * @num_nodes: of @nodes
+ */
+struct moor_table {
+	struct moor_xlat xlat;
+	struct moor_node *nodes;
+	u32 num_nodes;
+};
+
+/**
+ * struct moor_key_slot - what is known of one index of the context table
+ * @mr: who has it, or NULL
+ * @count: uses so far, from a random start: the index permutes it to a nonce
+ */
+struct moor_key_slot {
+	struct moor_mr *mr;
+	u32 count;
+};
+
+/**
+ * struct moor_keys - the keys of plain MRs (HWI 6.2)
+ * @lock: protects the rest and, while an MR is in @slots, that it exists
+ * @slots: by index
+ * @queue: free indices, the one that has been free longest at @head
+ * @head: free-running
+ * @tail: free-running
+ * @size: entries of @queue
+ * @first: index of @slots[0]
+ * @nonce_bits: bits of a key below the index
+ * @secret: makes nonces unpredictable
+ */
+struct moor_keys {
+	spinlock_t lock;
+	struct moor_key_slot *slots;
+	u32 *queue;
+	u32 head;
+	u32 tail;
+	u32 size;
+	u32 first;
+	u32 nonce_bits;
+	hsiphash_key_t secret;
+};
+
+/**
+ * struct moor_mr_table - the context table and its fences (HWI 6)
+ * @entries: BAR2, write-combining
+ * @pending_lock: protects @pending
+ * @pending: revocations not yet sent
+ * @commit: held by whoever sends the pending ones, for one command's time
+ */
+struct moor_mr_table {
+	struct moor_mr_context __iomem *entries;
+	spinlock_t pending_lock;
+	struct list_head pending;
+	struct mutex commit;
+};
+
+enum moor_mmap_kind {
+	MOOR_MMAP_DOORBELL,
+	MOOR_MMAP_KICK,
+	MOOR_MMAP_DOZE,
+};
+
+struct moor_mmap_entry {
+	struct rdma_user_mmap_entry rdma_entry;
+	enum moor_mmap_kind kind;
+	u32 page;		/* of doorbell and kick */
+};
+
+/* A doorbell page of a process and the kick page that goes with it. */
+struct moor_db_page {
+	struct list_head list;
+	u32 index;
+	struct moor_mmap_entry *doorbell;
+	struct moor_mmap_entry *kick;
+	u32 num_free;
+	DECLARE_BITMAP(used, MOOR_DB_SLOTS_PER_PAGE);
+};
+
+/* Up to two slots in one doorbell page; a queue's or a pair's. */
+struct moor_db {
+	struct moor_db_page *page;
+	u32 num;
+	u32 slot[2];
+};
+
+struct moor_ucontext {
+	struct ib_ucontext ibucontext;
+	struct moor_mmap_entry *doze;
+	struct mutex db_lock;		/* protects db_pages and what is in it */
+	struct list_head db_pages;
+};
+
+struct moor_pd {
+	struct ib_pd ibpd;
+	u32 pdn;
+};
+
+struct moor_ah {
+	struct ib_ah ibah;
+	u8 dmac[ETH_ALEN];
+};
+
+/* A ring in a process's memory. */
+struct moor_ring {
+	struct ib_umem *umem;
+	struct moor_table table;
+};
+
+struct moor_cq {
+	struct ib_cq ibcq;
+	u32 cqn;
+	struct moor_eq *eq;
+	struct moor_db db;
+	struct moor_ucontext *uctx;
+	struct mutex resize_lock;	/* protects ring and ibcq.cqe */
+	struct moor_ring ring;
+};
+
+struct moor_qp {
+	struct ib_qp ibqp;
+	u32 qpn;
+	struct moor_db db;
+	struct moor_ucontext *uctx;
+	struct moor_ring sq;
+	struct moor_ring rq;
+	struct ib_qp_cap cap;
+	enum ib_sig_type sq_sig_type;
+	struct mutex lock;		/* protects attr; orders modifications */
+	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
+};
+
+/**
+ * struct moor_mr - a memory region
+ * @ibmr: the core's; its iova and length are the core's business
+ * @umem: pinned memory, or NULL (get_dma_mr)
+ * @table: translation of it
+ * @iova: address of the first byte as the wire knows it
+ * @length: bytes
+ * @start: address of the first byte in the process
+ * @access: IB_ACCESS_*
+ * @pdn: number of the protection domain
+ * @key: lkey and rkey
+ * @type: enum moor_mrc_type
+ * @generation: counts the bodies written under this key
+ * @page_shift: log2 of the leaves
+ */
+struct moor_mr {
+	struct ib_mr ibmr;
+	struct ib_umem *umem;
+	struct moor_table table;
+	u64 iova;
+	u64 length;
+	u64 start;
+	u32 access;
+	u32 pdn;
+	u32 key;
+	u8 type;
+	u8 generation;
+};
+
+/**
+ * struct moor_dev - a Moor NIC
+ * @ibdev: the core's; first, for ib_alloc_device()
+ * @pdev: PCI function
+ * @netdev: Ethernet interface of the port
+ * @caps: what the device says of itself
+ * @regs: BAR0
+ * @db: doorbell page 0
+ * @kick: kick page 0
+ * @db_bar: physical address of BAR4
+ * @doze: the dozing word; the device writes it, processes map it read-only
+ * @doze_dma: its DMA address
+ * @dead: the device does no DMA any more and nothing will bring it back;
+ *	set after bus mastering was seen off, so that who sees it may unpin
+ * @kill_lock: serialises killing
+ * @fatal_work: kills from interrupt context
+ * @cmdq: command ring
+ * @num_comp: completion vectors and their EQs
+ * @async_eq: EQ 0
+ * @comp_eqs: EQs from MOOR_EQ_COMPLETION up
+ * @db_used: doorbell pages in use; bit 0 always is
+ * @db_used_lock: protects @db_used
+ * @pdns: protection domain numbers
+ * @cqs: CQs by number. An interrupt handler loads from it and uses the CQ with
+ *	interrupts off; whoever erases from it calls synchronize_irq() for that
+ *	vector before freeing.
+ * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
+ * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
+ * @nodes: pool of table nodes
+ * @keys: keys of plain MRs
+ * @mrs: context table
+ * @debugfs: directory
+ */
+struct moor_dev {
+	struct ib_device ibdev;
+	struct pci_dev *pdev;
+	struct net_device *netdev;
+	struct moor_caps caps;
+	void __iomem *regs;
+	void __iomem *db;
+	void __iomem *kick;
+	phys_addr_t db_bar;
+	__le32 *doze;
+	dma_addr_t doze_dma;
+	bool dead;
+	struct mutex kill_lock;
+	struct work_struct fatal_work;
+	struct moor_cmdq cmdq;
+	u32 num_comp;
+	struct moor_eq async_eq;
+	struct moor_eq *comp_eqs;
+	unsigned long *db_used;
+	spinlock_t db_used_lock;
+	struct ida pdns;
+	struct xarray cqs;
+	u32 next_cqn;
+	struct xarray qps;
+	struct moor_node_pool nodes;
+	struct moor_keys keys;
+	struct moor_mr_table mrs;
+	struct dentry *debugfs;
+};
+
+static inline struct moor_dev *to_mdev(const struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct moor_dev, ibdev);
+}
+
+static inline struct moor_ucontext *to_muctx(struct ib_ucontext *ibuctx)
+{
+	return container_of(ibuctx, struct moor_ucontext, ibucontext);
+}
+
+static inline struct moor_pd *to_mpd(struct ib_pd *ibpd)
+{
+	return container_of(ibpd, struct moor_pd, ibpd);
+}
+
+static inline struct moor_ah *to_mah(struct ib_ah *ibah)
+{
+	return container_of(ibah, struct moor_ah, ibah);
+}
+
+static inline struct moor_cq *to_mcq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct moor_cq, ibcq);
+}
+
+static inline struct moor_qp *to_mqp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct moor_qp, ibqp);
+}
+
+static inline struct moor_mr *to_mmr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct moor_mr, ibmr);
+}
+
+static inline bool moor_is_dead(const struct moor_dev *mdev)
+{
+	return smp_load_acquire(&mdev->dead);
+}
+
+/* hw.c */
+int moor_hw_identify(struct moor_dev *mdev);
+int moor_hw_reset(struct moor_dev *mdev);
+int moor_hw_read_caps(struct moor_dev *mdev);
+int moor_hw_enable(struct moor_dev *mdev);
+int moor_hw_alloc_doze(struct moor_dev *mdev);
+void moor_hw_free_doze(struct moor_dev *mdev);
+bool moor_hw_has_failed(struct moor_dev *mdev);
+void moor_hw_kill(struct moor_dev *mdev, const char *why);
+void moor_hw_kill_later(struct moor_dev *mdev);
+void moor_hw_fatal_work(struct work_struct *work);
+
+/* cmd.c */
+int moor_cmdq_init(struct moor_dev *mdev);
+void moor_cmdq_destroy(struct moor_dev *mdev);
+void moor_cmdq_abort(struct moor_dev *mdev);
+irqreturn_t moor_cmd_interrupt(int irq, void *data);
+int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
+		  void *out, size_t out_len);
+
+/* cmd_verbs.c */
+int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
+		       u16 vector);
+int moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
+int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
+		       u8 log_cqe);
+int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
+		       const struct moor_ring *ring, u8 log_cqe);
+int moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
+int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
+		       const struct moor_create_qp_req *req);
+int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
+		      struct moor_cpl_query_qp *out);
+int moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
+int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
+		     const u8 *smac, const union ib_gid *gid);
+int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
+int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
+		       u32 count, struct moor_cpl_mr_revoke *out);
+
+/* eq.c */
+int moor_irqs_init(struct moor_dev *mdev);
+void moor_irqs_destroy(struct moor_dev *mdev);
+int moor_eqs_init(struct moor_dev *mdev);
+void moor_eqs_destroy(struct moor_dev *mdev);
+
+/* doorbell.c */
+int moor_db_init(struct moor_dev *mdev);
+void moor_db_destroy(struct moor_dev *mdev);
+int moor_db_alloc(struct moor_ucontext *uctx, struct moor_db *db, u32 num);
+void moor_db_free(struct moor_ucontext *uctx, struct moor_db *db);
+void moor_db_release_pages(struct moor_ucontext *uctx);
+void moor_db_free_page(struct moor_dev *mdev, u32 index);
+__le32 moor_db_location(const struct moor_db *db, u32 n);
+void moor_db_describe(const struct moor_db *db, struct moor_doorbell *out);
+
+/* ucontext.c */
+int moor_alloc_ucontext(struct ib_ucontext *ibuctx, struct ib_udata *udata);
+void moor_dealloc_ucontext(struct ib_ucontext *ibuctx);
+void moor_disassociate_ucontext(struct ib_ucontext *ibuctx);
+int moor_mmap(struct ib_ucontext *ibuctx, struct vm_area_struct *vma);
+void moor_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
+struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
+					 enum moor_mmap_kind kind, u32 page);
+
+/* device.c */
+extern const struct ib_device_ops moor_dev_ops;
+
+/* gid.c */
+int moor_add_gid(const struct ib_gid_attr *attr, void **context);
+int moor_del_gid(const struct ib_gid_attr *attr, void **context);
+
+/* netdev.c */
+int moor_netdev_create(struct moor_dev *mdev);
+void moor_netdev_destroy(struct moor_dev *mdev);
+
+/* pd.c */
+int moor_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int moor_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* ah.c */
+int moor_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
+		   struct ib_udata *udata);
+int moor_destroy_ah(struct ib_ah *ibah, u32 flags);
+
+/* cq.c */
+int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs);
+int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		   struct ib_udata *udata);
+int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+
+/* qp.c */
+int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+		   struct ib_udata *udata);
+int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_qp_init_attr *init_attr);
+int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+
+/* qp_modify.c */
+int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		   struct ib_udata *udata);
+
+/* key.c */
+int moor_keys_init(struct moor_dev *mdev);
+void moor_keys_destroy(struct moor_dev *mdev);
+int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr);
+void moor_key_free(struct moor_dev *mdev, u32 key);
+u32 moor_key_index(const struct moor_dev *mdev, u32 key);
+
+/* xlat.c */
+int moor_nodes_init(struct moor_dev *mdev);
+void moor_nodes_destroy(struct moor_dev *mdev);
+int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
+		     struct ib_umem *umem, u64 iova);
+void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
+int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
+		  struct ib_umem *umem);
+void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
+
+/* mr_table.c */
+int moor_mr_table_init(struct moor_dev *mdev);
+void moor_mr_table_destroy(struct moor_dev *mdev);
+void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
+int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr);
+
+/* mr.c */
+struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
+			       u64 iova, int access, struct ib_udata *udata);
+struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
+int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* restrack.c */
+int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+
+/* debugfs.c */
+void moor_debugfs_init(void);
+void moor_debugfs_exit(void);
+void moor_debugfs_add(struct moor_dev *mdev);
+void moor_debugfs_remove(struct moor_dev *mdev);
+
+#include "compat.h"
+
+#endif /* MOOR_H */

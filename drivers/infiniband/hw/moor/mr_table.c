@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The context table in BAR2 (HWI 6): publishing an MR is writing its entry,
+ * taking it back is a fence that many may share.
+ */
+
+#include <linux/io-64-nonatomic-lo-hi.h>
+
+#include "moor.h"
+#include "regs.h"
+
+#define MOOR_REMOTE_RIGHTS	(IB_ACCESS_REMOTE_WRITE |			\
+				 IB_ACCESS_REMOTE_READ |			\
+				 IB_ACCESS_REMOTE_ATOMIC)
+
+/* One key on its way out; lives on the stack of who revokes it. */
+struct moor_revocation {
+	struct list_head list;
+	u32 key;
+	bool done;
+	bool busy;
+};
+
+/**
+ * moor_mr_table_init - map the context table
+ * @mdev: device
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_mr_table_init(struct moor_dev *mdev)
+{
+	struct moor_mr_table *mrs = &mdev->mrs;
+
+	spin_lock_init(&mrs->pending_lock);
+	INIT_LIST_HEAD(&mrs->pending);
+	mutex_init(&mrs->commit);
+	mrs->entries = ioremap_wc(pci_resource_start(mdev->pdev, MOOR_BAR_MR),
+				  sizeof(*mrs->entries) <<
+				  mdev->caps.mr_index_bits);
+	return mrs->entries ? 0 : -ENOMEM;
+}
+
+void moor_mr_table_destroy(struct moor_dev *mdev)
+{
+	iounmap(mdev->mrs.entries);
+	mutex_destroy(&mdev->mrs.commit);
+}
+
+static void __iomem *moor_mr_entry(struct moor_dev *mdev, u32 key)
+{
+	return &mdev->mrs.entries[moor_key_index(mdev, key)];
+}
+
+/**
+ * moor_mr_publish - make an MR known to the device
+ * @mdev: device
+ * @mr: MR, complete
+ *
+ * No command, no interrupt, no sleep. The first barrier puts the body before
+ * the valid word. The second one empties this CPU's write-combining buffer, lest
+ * another CPU's doorbell be faster. A peer may learn a key with remote rights by
+ * a way that is faster still, so the device is asked whether it has it all: the
+ * read of FENCE is answered after that (HWI 13.2).
+ */
+void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
+{
+	u64 valid = FIELD_PREP(MOOR_MRC_TYPE, mr->type) |
+		    FIELD_PREP(MOOR_MRC_GENERATION, mr->generation) |
+		    FIELD_PREP(MOOR_MRC_KEY, mr->key);
+	const struct moor_mr_context body = {
+		.pd = cpu_to_le32(mr->pdn),
+		.access = cpu_to_le32(mr->access & MOOR_ACCESS_ALL),
+		.iova = cpu_to_le64(mr->iova),
+		.length = cpu_to_le64(mr->length),
+		.xlat = mr->table.xlat,
+	};
+	void __iomem *entry = moor_mr_entry(mdev, mr->key);
+	const size_t skip = offsetof(struct moor_mr_context, pd);
+
+	__iowrite64_copy(entry + skip, (const u8 *)&body + skip,
+			 (sizeof(body) - skip) / sizeof(u64));
+	wmb();
+	writeq(valid, entry);
+	wmb();
+	if (mr->access & MOOR_REMOTE_RIGHTS)
+		moor_read32(mdev->regs, MOOR_REG_FENCE);
+}
+
+/* As many of the pending keys as a command takes, the longest waiting first. */
+static u32 moor_revoke_collect(struct moor_mr_table *mrs,
+			       struct list_head *batch,
+			       struct moor_cmd_mr_revoke *cmd)
+{
+	struct moor_revocation *rev, *next;
+	u32 count = 0;
+
+	spin_lock(&mrs->pending_lock);
+	list_for_each_entry_safe(rev, next, &mrs->pending, list) {
+		if (count == MOOR_REVOKE_MAX_KEYS)
+			break;
+		cmd->key[count++] = cpu_to_le32(rev->key);
+		list_move_tail(&rev->list, batch);
+	}
+	spin_unlock(&mrs->pending_lock);
+	return count;
+}
+
+/*
+ * One fence for all that wait. A device that answers with anything but a fence
+ * is stopped, which fences too: in either case what was not refused may be
+ * unpinned afterwards. A key that the device does not know was no way to memory.
+ */
+static void moor_revoke_batch(struct moor_dev *mdev)
+{
+	struct moor_cmd_mr_revoke cmd = {};
+	struct moor_cpl_mr_revoke out = {};
+	struct moor_revocation *rev, *next;
+	LIST_HEAD(batch);
+	u32 count, i = 0;
+
+	lockdep_assert_held(&mdev->mrs.commit);
+	count = moor_revoke_collect(&mdev->mrs, &batch, &cmd);
+	if (moor_cmd_mr_revoke(mdev, &cmd, count, &out))
+		moor_hw_kill(mdev, "a fence failed");
+
+	list_for_each_entry_safe(rev, next, &batch, list) {
+		rev->busy = le32_to_cpu(out.busy) & BIT(i);
+		if (le32_to_cpu(out.unknown) & BIT(i))
+			dev_warn_ratelimited(&mdev->pdev->dev,
+					     "key %#x was unknown to the device\n",
+					     rev->key);
+		rev->done = true;
+		i++;
+	}
+}
+
+/**
+ * moor_mr_revoke - take an MR's key away and wait until nothing uses it
+ * @mdev: device
+ * @mr: MR
+ *
+ * Group commit: who holds the mutex sends what is pending, his own included,
+ * and those who come meanwhile queue up behind it for the next fence.
+ *
+ * Return: 0 with the entry cleared and no access under way; -EBUSY with a
+ * window bound and nothing changed.
+ */
+int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr)
+{
+	struct moor_revocation rev = { .key = mr->key };
+	struct moor_mr_table *mrs = &mdev->mrs;
+
+	spin_lock(&mrs->pending_lock);
+	list_add_tail(&rev.list, &mrs->pending);
+	spin_unlock(&mrs->pending_lock);
+
+	mutex_lock(&mrs->commit);
+	while (!rev.done)
+		moor_revoke_batch(mdev);
+	mutex_unlock(&mrs->commit);
+	if (rev.busy)
+		return -EBUSY;
+
+	/*
+	 * The barrier empties the write-combining buffer: a late zero would
+	 * take the index's next key away.
+	 */
+	writeq(0, moor_mr_entry(mdev, mr->key));
+	wmb();
+	return 0;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The Ethernet interface of the port. It gives the port its MAC address, from
+ * which the core makes GIDs. The device interface has no packet queues, so
+ * packets of the host's own are counted and dropped.
+ */
+
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+
+#include "moor.h"
+
+/* Room for a path MTU of 4096 and RoCE's headers: iboe_get_mtu() finds it. */
+#define MOOR_NETDEV_MTU	4200
+
+struct moor_netdev {
+	struct moor_dev *mdev;
+};
+
+static netdev_tx_t moor_netdev_xmit(struct sk_buff *skb,
+				    struct net_device *netdev)
+{
+	dev_core_stats_tx_dropped_inc(netdev);
+	dev_kfree_skb_any(skb);
+	return NETDEV_TX_OK;
+}
+
+static const struct net_device_ops moor_netdev_ops = {
+	.ndo_start_xmit = moor_netdev_xmit,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static void moor_get_drvinfo(struct net_device *netdev,
+			     struct ethtool_drvinfo *info)
+{
+	struct moor_netdev *priv = netdev_priv(netdev);
+	u32 version = priv->mdev->caps.version;
+
+	strscpy(info->driver, KBUILD_MODNAME, sizeof(info->driver));
+	strscpy(info->bus_info, pci_name(priv->mdev->pdev),
+		sizeof(info->bus_info));
+	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%u",
+		 (u32)FIELD_GET(MOOR_VERSION_MAJOR, version),
+		 (u32)FIELD_GET(MOOR_VERSION_MINOR, version));
+}
+
+static int moor_get_link_ksettings(struct net_device *netdev,
+				   struct ethtool_link_ksettings *settings)
+{
+	settings->base.speed = SPEED_100000;
+	settings->base.duplex = DUPLEX_FULL;
+	settings->base.port = PORT_OTHER;
+	settings->base.autoneg = AUTONEG_DISABLE;
+	return 0;
+}
+
+static const struct ethtool_ops moor_ethtool_ops = {
+	.get_drvinfo = moor_get_drvinfo,
+	.get_link = ethtool_op_get_link,
+	.get_link_ksettings = moor_get_link_ksettings,
+};
+
+/**
+ * moor_netdev_create - register the port's interface
+ * @mdev: device with its capabilities read
+ *
+ * Return: 0 or an errno.
+ */
+int moor_netdev_create(struct moor_dev *mdev)
+{
+	struct net_device *netdev;
+	struct moor_netdev *priv;
+	int err;
+
+	netdev = alloc_etherdev(sizeof(*priv));
+	if (!netdev)
+		return -ENOMEM;
+	priv = netdev_priv(netdev);
+	priv->mdev = mdev;
+	SET_NETDEV_DEV(netdev, &mdev->pdev->dev);
+	eth_hw_addr_set(netdev, mdev->caps.mac);
+	netdev->netdev_ops = &moor_netdev_ops;
+	netdev->ethtool_ops = &moor_ethtool_ops;
+	netdev->max_mtu = MOOR_NETDEV_MTU;
+	netdev->mtu = MOOR_NETDEV_MTU;
+	mdev->netdev = netdev;
+
+	err = register_netdev(netdev);
+	if (err) {
+		free_netdev(netdev);
+		return err;
+	}
+	return 0;
+}
+
+void moor_netdev_destroy(struct moor_dev *mdev)
+{
+	unregister_netdev(mdev->netdev);
+	free_netdev(mdev->netdev);
+}

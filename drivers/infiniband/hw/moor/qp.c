@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queue pairs: creation, query, destruction. Both rings are the process's
+ * memory, their producer indices doorbell slots of its own page.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/random.h>
+#include <rdma/ib_cache.h>
+
+#include "moor.h"
+
+#define MOOR_QPN_BITS		24
+#define MOOR_QPN_TRIES		16
+
+/*
+ * QP numbers are not to be guessed by a peer: the index is random, and so are
+ * the bits above it. They tell a late event or packet of a QP that is gone from
+ * one of its index's next owner.
+ */
+static int moor_qp_alloc_qpn(struct moor_dev *mdev, struct moor_qp *qp)
+{
+	u32 bits = mdev->caps.qp_index_bits;
+	u32 last = BIT(bits) - 1;
+	u32 index;
+	int try, err;
+
+	for (try = 0; try < MOOR_QPN_TRIES; try++) {
+		index = get_random_u32_inclusive(MOOR_QP_INDEX_FIRST, last);
+		err = xa_insert(&mdev->qps, index, qp, GFP_KERNEL);
+		if (err != -EBUSY)
+			break;
+	}
+	/* Nearly full: search from there on, then from the start. */
+	if (err == -EBUSY)
+		err = xa_alloc(&mdev->qps, &index, qp, XA_LIMIT(index, last),
+			       GFP_KERNEL);
+	if (err == -EBUSY)
+		err = xa_alloc(&mdev->qps, &index, qp,
+			       XA_LIMIT(MOOR_QP_INDEX_FIRST, last),
+			       GFP_KERNEL);
+	if (err)
+		return -ENOMEM;
+	qp->qpn = index | get_random_u32_below(BIT(MOOR_QPN_BITS - bits)) <<
+		  bits;
+	return 0;
+}
+
+static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
+{
+	xa_erase(&mdev->qps, qp->qpn & (BIT(mdev->caps.qp_index_bits) - 1));
+	synchronize_irq(mdev->async_eq.irq);
+}
+
+static int moor_qp_check_attr(const struct moor_dev *mdev,
+			      const struct ib_qp_init_attr *attr)
+{
+	const struct ib_qp_cap *cap = &attr->cap;
+
+	if (attr->qp_type != IB_QPT_RC)
+		return -EOPNOTSUPP;
+	if (attr->create_flags || attr->srq || attr->rwq_ind_tbl)
+		return -EOPNOTSUPP;
+	if (!attr->send_cq || !attr->recv_cq)
+		return -EINVAL;
+	if (cap->max_send_wr > 1U << mdev->caps.max_log_wqe ||
+	    cap->max_recv_wr > 1U << mdev->caps.max_log_wqe ||
+	    cap->max_send_sge > mdev->caps.max_sge ||
+	    cap->max_recv_sge > mdev->caps.max_sge ||
+	    cap->max_inline_data > mdev->caps.max_inline)
+		return -EINVAL;
+	return 0;
+}
+
+/* What of a work queue its process has chosen: must fit what it asked for. */
+static int moor_qp_check_queue(const struct moor_dev *mdev, u64 addr,
+			       u8 log_depth, u8 log_stride, u8 min_log_stride,
+			       u32 max_wr, u32 wqe_bytes)
+{
+	/* No requests, no queue. */
+	if (!max_wr)
+		return addr || log_depth || log_stride ? -EINVAL : 0;
+	if (!PAGE_ALIGNED(addr))
+		return -EINVAL;
+	if (log_depth > mdev->caps.max_log_wqe || max_wr > 1U << log_depth)
+		return -EINVAL;
+	if (log_stride < min_log_stride || log_stride > MOOR_MAX_LOG_STRIDE ||
+	    wqe_bytes > 1U << log_stride)
+		return -EINVAL;
+	return 0;
+}
+
+static int moor_qp_check_req(const struct moor_dev *mdev,
+			     const struct moor_create_qp_req *req,
+			     const struct ib_qp_cap *cap)
+{
+	u32 payload = max_t(u32, cap->max_send_sge * sizeof(struct moor_sge),
+			    cap->max_inline_data);
+	int err;
+
+	err = moor_qp_check_queue(mdev, req->sq_addr, req->log_sq_depth,
+				  req->log_sq_stride, MOOR_MIN_LOG_SQ_STRIDE,
+				  cap->max_send_wr,
+				  sizeof(struct moor_sq_wqe) + payload);
+	if (err)
+		return err;
+	return moor_qp_check_queue(mdev, req->rq_addr, req->log_rq_depth,
+				   req->log_rq_stride, MOOR_MIN_LOG_RQ_STRIDE,
+				   cap->max_recv_wr,
+				   sizeof(struct moor_rq_wqe) +
+				   cap->max_recv_sge *
+				   sizeof(struct moor_sge));
+}
+
+/* The device only reads work queues. */
+static int moor_qp_pin_queue(struct moor_dev *mdev, struct moor_ring *ring,
+			     u64 addr, u8 log_depth, u8 log_stride)
+{
+	struct ib_umem *umem;
+
+	umem = ib_umem_get_va(&mdev->ibdev, addr,
+			      1UL << (log_depth + log_stride), 0);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	return moor_ring_pin(mdev, ring, umem);
+}
+
+static int moor_qp_pin_queues(struct moor_dev *mdev, struct moor_qp *qp,
+			      const struct moor_create_qp_req *req)
+{
+	int err;
+
+	if (qp->cap.max_send_wr) {
+		err = moor_qp_pin_queue(mdev, &qp->sq, req->sq_addr,
+					req->log_sq_depth, req->log_sq_stride);
+		if (err)
+			return err;
+	}
+	if (qp->cap.max_recv_wr) {
+		err = moor_qp_pin_queue(mdev, &qp->rq, req->rq_addr,
+					req->log_rq_depth, req->log_rq_stride);
+		if (err) {
+			moor_ring_unpin(mdev, &qp->sq);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int moor_qp_respond(struct moor_qp *qp, struct ib_udata *udata)
+{
+	struct moor_create_qp_resp resp = { .qpn = qp->qpn };
+
+	moor_db_describe(&qp->db, &resp.db);
+	return ib_respond_udata(udata, resp);
+}
+
+static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
+			     const struct moor_create_qp_req *req)
+{
+	if (attr->cap.max_send_wr)
+		attr->cap.max_send_wr = 1U << req->log_sq_depth;
+	if (attr->cap.max_recv_wr)
+		attr->cap.max_recv_wr = 1U << req->log_rq_depth;
+	qp->cap = attr->cap;
+	qp->sq_sig_type = attr->sq_sig_type;
+}
+
+/**
+ * moor_create_qp - create a process's queue pair
+ * @ibqp: queue pair
+ * @attr: attributes; its capacities are updated to what there is
+ * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user
+ *
+ * Return: 0; -EOPNOTSUPP for what Moor does not have; -EINVAL; -ENOMEM; or
+ * what pinning the rings gives.
+ */
+int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+		   struct ib_udata *udata)
+{
+	struct moor_dev *mdev = to_mdev(ibqp->device);
+	struct moor_create_qp_req req = {};
+	struct moor_qp *qp = to_mqp(ibqp);
+	int err;
+
+	if (!udata)
+		return -EOPNOTSUPP;
+	err = moor_qp_check_attr(mdev, attr);
+	if (err)
+		return err;
+	err = ib_copy_validate_udata_in(udata, req, cookie);
+	if (err)
+		return err;
+	err = moor_qp_check_req(mdev, &req, &attr->cap);
+	if (err)
+		return err;
+
+	mutex_init(&qp->lock);
+	moor_qp_set_caps(qp, attr, &req);
+	qp->uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
+					     ibucontext);
+	err = moor_qp_pin_queues(mdev, qp, &req);
+	if (err)
+		return err;
+	err = moor_db_alloc(qp->uctx, &qp->db, 2);
+	if (err)
+		goto unpin;
+	err = moor_qp_alloc_qpn(mdev, qp);
+	if (err)
+		goto free_db;
+	err = moor_cmd_create_qp(mdev, qp, &req);
+	if (err)
+		goto erase;
+	ibqp->qp_num = qp->qpn;
+	err = moor_qp_respond(qp, udata);
+	if (err)
+		goto destroy;
+	return 0;
+
+destroy:
+	/* Pages under a live ring stay pinned: a refusal ends the device. */
+	if (moor_cmd_destroy_qp(mdev, qp->qpn))
+		moor_hw_kill(mdev, "it refused to destroy a queue pair");
+erase:
+	moor_qp_erase(mdev, qp);
+free_db:
+	moor_db_free(qp->uctx, &qp->db);
+unpin:
+	moor_ring_unpin(mdev, &qp->rq);
+	moor_ring_unpin(mdev, &qp->sq);
+	return err;
+}
+
+/* The path as it was set, without the core's references. */
+static void moor_qp_copy_path(struct rdma_ah_attr *to,
+			      const struct rdma_ah_attr *from)
+{
+	*to = *from;
+	to->grh.sgid_attr = NULL;
+}
+
+/**
+ * moor_query_qp - attributes of a queue pair
+ * @ibqp: queue pair
+ * @attr: filled in
+ * @mask: what is asked for; everything is given
+ * @init_attr: filled in
+ *
+ * What was set is remembered here; what changes by itself, the device says.
+ *
+ * Return: 0 or an errno.
+ */
+int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_qp_init_attr *init_attr)
+{
+	struct moor_dev *mdev = to_mdev(ibqp->device);
+	struct moor_qp *qp = to_mqp(ibqp);
+	struct moor_cpl_query_qp state;
+	int err;
+
+	/* Held across the command: what it says and @qp->attr belong together. */
+	mutex_lock(&qp->lock);
+	err = moor_cmd_query_qp(mdev, qp->qpn, &state);
+	if (err)
+		goto unlock;
+	qp->attr.qp_state = state.state;
+	*attr = qp->attr;
+	moor_qp_copy_path(&attr->ah_attr, &qp->attr.ah_attr);
+unlock:
+	mutex_unlock(&qp->lock);
+	if (err)
+		return err;
+
+	attr->cur_qp_state = attr->qp_state;
+	attr->sq_draining = state.sq_draining;
+	attr->sq_psn = le32_to_cpu(state.sq_psn);
+	attr->rq_psn = le32_to_cpu(state.rq_psn);
+	attr->cap = qp->cap;
+	attr->port_num = MOOR_PORT;
+	attr->path_mig_state = IB_MIG_MIGRATED;
+
+	init_attr->event_handler = ibqp->event_handler;
+	init_attr->qp_context = ibqp->qp_context;
+	init_attr->send_cq = ibqp->send_cq;
+	init_attr->recv_cq = ibqp->recv_cq;
+	init_attr->cap = qp->cap;
+	init_attr->sq_sig_type = qp->sq_sig_type;
+	init_attr->qp_type = ibqp->qp_type;
+	init_attr->port_num = MOOR_PORT;
+	return 0;
+}
+
+/**
+ * moor_destroy_qp - destroy a queue pair
+ * @ibqp: queue pair
+ * @udata: unused
+ *
+ * Return: 0, or an errno with the queue pair as it was.
+ */
+int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	struct moor_dev *mdev = to_mdev(ibqp->device);
+	struct moor_qp *qp = to_mqp(ibqp);
+	int err;
+
+	err = moor_cmd_destroy_qp(mdev, qp->qpn);
+	if (err)
+		return err;
+	moor_qp_erase(mdev, qp);
+	moor_db_free(qp->uctx, &qp->db);
+	moor_ring_unpin(mdev, &qp->rq);
+	moor_ring_unpin(mdev, &qp->sq);
+	mutex_destroy(&qp->lock);
+	return 0;
+}
