@@ -38,7 +38,7 @@ int moor_cmdq_init(struct moor_dev *mdev)
 	spin_lock_init(&cmdq->reap_lock);
 	init_waitqueue_head(&cmdq->tag_wait);
 
-	cmdq->slots = kcalloc(entries, sizeof(*cmdq->slots), GFP_KERNEL);
+	cmdq->slots = kzalloc_objs(*cmdq->slots, entries);
 	if (!cmdq->slots)
 		return -ENOMEM;
 	for (i = 0; i < entries; i++)
@@ -116,6 +116,7 @@ static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
 		 * free the tag, and the next one reinitialises @wake.
 		 */
 		complete(&slot->wake);
+		/* Pairs with moor_cmd_is_done(): the slot is filled in. */
 		smp_store_release(&slot->done, true);
 	}
 }
@@ -138,6 +139,7 @@ static void moor_cmd_arm(struct moor_dev *mdev)
 	u64 value = atomic64_inc_return(&mdev->cmdq.arm);
 
 	writeq(value, mdev->db + MOOR_DB_SLOT_CPL_ARM * MOOR_DB_SLOT_SIZE);
+	/* The request before the last look (HWI 8.3). */
 	mb();
 }
 
@@ -185,15 +187,13 @@ static int moor_cmd_get_tag(struct moor_dev *mdev)
 static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 {
 	set_bit(tag, cmdq->free_tags);
-	/* Pairs with the barrier in wait_event(): see the bit or the waiter. */
-	smp_mb__after_atomic();
-	if (waitqueue_active(&cmdq->tag_wait))
-		wake_up(&cmdq->tag_wait);
+	wake_up(&cmdq->tag_wait);
 }
 
 /* HWI 5.2: store the slot, full barrier, look whether the device dozes. */
 static void moor_cmd_ring(struct moor_dev *mdev)
 {
+	/* Pairs with the device's, between dozing and its last look. */
 	mb();
 	if (mdev->caps.features & MOOR_FEATURE_DOZES &&
 	    le32_to_cpu(READ_ONCE(*mdev->doze)))
@@ -222,6 +222,12 @@ static void moor_cmd_issue(struct moor_dev *mdev, const void *cmd, size_t len,
 	moor_cmd_ring(mdev);
 }
 
+static bool moor_cmd_is_done(struct moor_cmd_slot *slot)
+{
+	/* Pairs with moor_cmd_reap_locked(). */
+	return smp_load_acquire(&slot->done);
+}
+
 static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
@@ -229,7 +235,7 @@ static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 
 	do {
 		moor_cmd_reap(cmdq);
-		if (smp_load_acquire(&slot->done))
+		if (moor_cmd_is_done(slot))
 			return true;
 		cpu_relax();
 	} while (ktime_get_ns() < end);
@@ -241,6 +247,7 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
 	unsigned long end = jiffies + msecs_to_jiffies(MOOR_CMD_TIMEOUT_MS);
+	unsigned long look = msecs_to_jiffies(MOOR_CMD_LOOK_MS);
 
 	spin_lock_irq(&cmdq->reap_lock);
 	if (!slot->done) {
@@ -252,16 +259,15 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 	do {
 		moor_cmd_arm(mdev);
 		moor_cmd_reap(cmdq);
-		if (smp_load_acquire(&slot->done))
+		if (moor_cmd_is_done(slot))
 			break;
-		if (wait_for_completion_timeout(&slot->wake,
-				msecs_to_jiffies(MOOR_CMD_LOOK_MS)))
+		if (wait_for_completion_timeout(&slot->wake, look))
 			continue;
 		if (moor_hw_has_failed(mdev))
 			moor_hw_kill(mdev, "it went away under a command");
 		else if (time_after(jiffies, end))
 			moor_hw_kill(mdev, "a command timed out");
-	} while (!smp_load_acquire(&slot->done) && !moor_is_dead(mdev));
+	} while (!moor_cmd_is_done(slot) && !moor_is_dead(mdev));
 }
 
 static int moor_cmd_errno(u8 status)
@@ -328,7 +334,7 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 	if (!moor_cmd_poll(mdev, slot))
 		moor_cmd_sleep(mdev, slot);
 
-	if (!smp_load_acquire(&slot->done)) {
+	if (!moor_cmd_is_done(slot)) {
 		err = -EIO;
 		goto put;
 	}

@@ -20,7 +20,15 @@ void rdma_restrack_add(struct rdma_restrack_entry *res);
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 
-#define ib_umem_get_va	ib_umem_get
+/* Early point releases of 6.12 lack these. */
+#ifndef kzalloc_obj
+#define kmalloc_obj(obj)		kmalloc(sizeof(obj), GFP_KERNEL)
+#define kzalloc_obj(obj)		kzalloc(sizeof(obj), GFP_KERNEL)
+#define kzalloc_objs(obj, n)		kcalloc(n, sizeof(obj), GFP_KERNEL)
+#define kvzalloc_objs(obj, n)		kvcalloc(n, sizeof(obj), GFP_KERNEL)
+#endif
+
+#define ib_umem_get_va			ib_umem_get
 
 static inline struct ib_umem *
 ib_umem_get_cq_buf_or_va(struct ib_device *device,

@@ -10,7 +10,7 @@
 #include "moor.h"
 #include "regs.h"
 
-#define MOOR_MAX_AH	(1 << 20)
+#define MOOR_MAX_AH	BIT(20)
 #define MOOR_CLOCK_KHZ	1000000
 
 /*

@@ -65,7 +65,7 @@ static struct moor_db_page *moor_db_new_page(struct moor_ucontext *uctx)
 	struct moor_db_page *page;
 	int err;
 
-	page = kzalloc(sizeof(*page), GFP_KERNEL);
+	page = kzalloc_obj(*page);
 	if (!page)
 		return ERR_PTR(-ENOMEM);
 	page->num_free = MOOR_DB_SLOTS_PER_PAGE;

@@ -248,8 +248,7 @@ int moor_irqs_init(struct moor_dev *mdev)
 		return num;
 	mdev->num_comp = num - fixed;
 
-	mdev->comp_eqs = kcalloc(mdev->num_comp, sizeof(*mdev->comp_eqs),
-				 GFP_KERNEL);
+	mdev->comp_eqs = kzalloc_objs(*mdev->comp_eqs, mdev->num_comp);
 	if (!mdev->comp_eqs) {
 		err = -ENOMEM;
 		goto free_vectors;

@@ -34,8 +34,8 @@ int moor_keys_init(struct moor_dev *mdev)
 	keys->tail = keys->size;
 	get_random_bytes(&keys->secret, sizeof(keys->secret));
 
-	keys->slots = kvcalloc(keys->size, sizeof(*keys->slots), GFP_KERNEL);
-	keys->queue = kvcalloc(keys->size, sizeof(*keys->queue), GFP_KERNEL);
+	keys->slots = kvzalloc_objs(*keys->slots, keys->size);
+	keys->queue = kvzalloc_objs(*keys->queue, keys->size);
 	if (!keys->slots || !keys->queue) {
 		moor_keys_destroy(mdev);
 		return -ENOMEM;

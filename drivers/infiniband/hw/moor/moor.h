@@ -118,9 +118,9 @@ struct moor_cmdq {
 	struct moor_cmd_slot *slots;
 	unsigned long *free_tags;
 	wait_queue_head_t tag_wait;
-	spinlock_t issue_lock;
+	spinlock_t issue_lock;	/* protects producer, entry, doorbell */
 	u32 producer;
-	spinlock_t reap_lock;
+	spinlock_t reap_lock;	/* protects consumer and hand-over */
 	u32 consumer;
 	u32 sleepers;
 	atomic64_t arm;
@@ -162,7 +162,7 @@ struct moor_node {
  * @count: of @free
  */
 struct moor_node_pool {
-	spinlock_t lock;
+	spinlock_t lock;	/* protects the rest; a leaf */
 	struct moor_node *free;
 	u32 count;
 };
@@ -202,7 +202,7 @@ struct moor_key_slot {
  * @secret: makes nonces unpredictable
  */
 struct moor_keys {
-	spinlock_t lock;
+	spinlock_t lock;	/* protects the rest; a leaf */
 	struct moor_key_slot *slots;
 	u32 *queue;
 	u32 head;
@@ -222,9 +222,9 @@ struct moor_keys {
  */
 struct moor_mr_table {
 	struct moor_mr_context __iomem *entries;
-	spinlock_t pending_lock;
+	spinlock_t pending_lock;	/* protects pending; a leaf */
 	struct list_head pending;
-	struct mutex commit;
+	struct mutex commit;		/* held by who sends pending ones */
 };
 
 enum moor_mmap_kind {
@@ -376,14 +376,14 @@ struct moor_dev {
 	__le32 *doze;
 	dma_addr_t doze_dma;
 	bool dead;
-	struct mutex kill_lock;
+	struct mutex kill_lock;		/* serialises killing */
 	struct work_struct fatal_work;
 	struct moor_cmdq cmdq;
 	u32 num_comp;
 	struct moor_eq async_eq;
 	struct moor_eq *comp_eqs;
 	unsigned long *db_used;
-	spinlock_t db_used_lock;
+	spinlock_t db_used_lock;	/* protects db_used; a leaf */
 	struct ida pdns;
 	struct xarray cqs;
 	u32 next_cqn;
@@ -431,6 +431,7 @@ static inline struct moor_mr *to_mmr(struct ib_mr *ibmr)
 
 static inline bool moor_is_dead(const struct moor_dev *mdev)
 {
+	/* Pairs with moor_hw_kill(): no DMA after it is seen. */
 	return smp_load_acquire(&mdev->dead);
 }
 

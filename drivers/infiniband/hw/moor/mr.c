@@ -62,7 +62,7 @@ static int moor_mr_check_range(const struct moor_dev *mdev, u64 start,
 
 static struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
 {
-	struct moor_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	struct moor_mr *mr = kzalloc_obj(*mr);
 
 	if (!mr)
 		return NULL;

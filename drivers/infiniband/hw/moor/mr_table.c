@@ -56,11 +56,9 @@ static void __iomem *moor_mr_entry(struct moor_dev *mdev, u32 key)
  * @mdev: device
  * @mr: MR, complete
  *
- * No command, no interrupt, no sleep. The first barrier puts the body before
- * the valid word. The second one empties this CPU's write-combining buffer, lest
- * another CPU's doorbell be faster. A peer may learn a key with remote rights by
- * a way that is faster still, so the device is asked whether it has it all: the
- * read of FENCE is answered after that (HWI 13.2).
+ * No command, no interrupt, no sleep. A peer may learn a key with remote rights
+ * by a way that is faster than a posted write, so for such a key the device is
+ * asked whether it has it all: a read of FENCE is answered after that (HWI 13.2).
  */
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 {
@@ -79,8 +77,13 @@ void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 
 	__iowrite64_copy(entry + skip, (const u8 *)&body + skip,
 			 (sizeof(body) - skip) / sizeof(u64));
+	/* The body before the word that makes it valid (HWI 6.1). */
 	wmb();
 	writeq(valid, entry);
+	/*
+	 * The word may linger in this CPU's write-combining buffer while
+	 * another CPU rings a doorbell: empty it.
+	 */
 	wmb();
 	if (mr->access & MOOR_REMOTE_RIGHTS)
 		moor_read32(mdev->regs, MOOR_REG_FENCE);
@@ -161,11 +164,11 @@ int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr)
 	if (rev.busy)
 		return -EBUSY;
 
-	/*
-	 * The barrier empties the write-combining buffer: a late zero would
-	 * take the index's next key away.
-	 */
 	writeq(0, moor_mr_entry(mdev, mr->key));
+	/*
+	 * Empty the write-combining buffer: a late zero would take the index's
+	 * next key away.
+	 */
 	wmb();
 	return 0;
 }

@@ -20,7 +20,7 @@
 struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
 					 enum moor_mmap_kind kind, u32 page)
 {
-	struct moor_mmap_entry *entry = kzalloc(sizeof(*entry), GFP_KERNEL);
+	struct moor_mmap_entry *entry = kzalloc_obj(*entry);
 	int err;
 
 	if (!entry)

@@ -15,7 +15,7 @@
 
 static struct moor_node *moor_node_new(struct moor_dev *mdev)
 {
-	struct moor_node *node = kmalloc(sizeof(*node), GFP_KERNEL);
+	struct moor_node *node = kmalloc_obj(*node);
 
 	if (!node)
 		return NULL;
