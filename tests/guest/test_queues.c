@@ -70,14 +70,15 @@ static void test_full(struct pair *pair)
 static void test_bad_wr(struct pair *pair)
 {
 	uint32_t too_many = pair->a.cap.max_send_sge + 1;
-	struct ibv_sge sge[too_many];
+	uint32_t too_many_recv = pair->a.cap.max_recv_sge + 1;
+	struct ibv_sge sge[too_many + too_many_recv];
 	struct ibv_send_wr wr[2] = {}, *bad_wr = NULL;
-	struct ibv_recv_wr recv = { .sg_list = sge, .num_sge = too_many };
+	struct ibv_recv_wr recv = { .sg_list = sge, .num_sge = too_many_recv };
 	struct ibv_recv_wr *bad_recv = NULL;
 	struct ibv_wc wc;
 	uint32_t i;
 
-	for (i = 0; i < too_many; i++)
+	for (i = 0; i < too_many + too_many_recv; i++)
 		sge[i] = (struct ibv_sge){ (uintptr_t)pair->a.buf, 8,
 					   pair->a.mr->lkey };
 	wr[0] = (struct ibv_send_wr){
