@@ -23,10 +23,14 @@ module: ## build moor.ko for the running kernel, or for the headers in KDIR=
 	@scripts/build-module $(KDIR) build/host/module
 	@echo "build/host/module/moor.ko"
 
-model: ## build the NIC model with this machine's compiler: build/host/moor-nic
+compiler:
+	@command -v $(CC) >/dev/null || { echo "no compiler: '$(CC)' is not there; install one (Debian: gcc libc6-dev)," \
+		"or use what 'make nic' builds in the root" >&2; exit 1; }
+
+model: compiler ## build the NIC model with this machine's compiler: build/host/moor-nic
 	@$(MAKE) --no-print-directory $(jobs) -C model O=$(CURDIR)/build/host
 
-provider-host: ## build the libibverbs provider with this machine's compiler
+provider-host: compiler ## build the libibverbs provider with this machine's compiler
 	@$(MAKE) --no-print-directory $(jobs) -C provider O=$(CURDIR)/build/host/provider \
 		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD)
 
@@ -36,7 +40,7 @@ install: module model provider-host ## install module, provider, model and heade
 	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
 		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) install
 	install -D -m 755 build/host/moor-nic $(DESTDIR)$(bindir)/moor-nic
-	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(wildcard model/*.1 Documentation/*.1)
+	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 model/moor-nic.1
 	install -D -m 644 -t $(DESTDIR)$(includedir)/moor include/moor/*.h
 	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
 
@@ -91,5 +95,5 @@ help: ## this list
 	@echo "  scripts/vm --help   the VM runner"
 
 .DEFAULT_GOAL := module
-.PHONY: module model provider-host install uninstall setup modules provider nic tests vm-parts \
+.PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
 	sparse demo check clean clean-cache help
