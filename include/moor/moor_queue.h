@@ -61,11 +61,11 @@ struct moor_wqe_atomic {
 /* BIND_MW; no SGE follows. */
 struct moor_wqe_bind {
 	__le32 mw_key;		/* the window's key as it is */
-	__le32 new_key;		/* differs in the consumer byte alone */
+	__le32 new_key;		/* differs in the consumer byte, and there alone */
 	__le32 mr_lkey;
 	__le32 access;		/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
 	__le64 addr;		/* in the MR's own address space */
-	__le64 length;		/* 0: unbind */
+	__le64 length;		/* 0: unbind (type 1) */
 };
 
 #define MOOR_BIND_ZERO_BASED	MOOR_BIT(31)

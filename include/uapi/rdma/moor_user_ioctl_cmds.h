@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+/*
+ * Moor's own methods beside those that uverbs has: who holds an MR, why a
+ * registration was refused, and where a process finds on-NIC memory.
+ */
+#ifndef MOOR_USER_IOCTL_CMDS_H
+#define MOOR_USER_IOCTL_CMDS_H
+
+#include <linux/types.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+
+/* UVERBS_OBJECT_MR */
+enum moor_mr_methods {
+	MOOR_METHOD_MR_WINDOWS = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum moor_mr_windows_attrs {
+	MOOR_ATTR_MR_WINDOWS_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	MOOR_ATTR_MR_WINDOWS_LIST,	/* out: array of struct moor_window */
+	MOOR_ATTR_MR_WINDOWS_COUNT,	/* out: __u32, bound in all */
+};
+
+struct moor_window {
+	__u32 rkey;
+	__u32 type;		/* 1 or 2 */
+	__u32 qpn;		/* bound on (type 2) or through (type 1) */
+	__s32 pid;		/* owner of that QP; 0: not known any more */
+	__aligned_u64 iova;
+	__aligned_u64 length;
+	__u32 access;		/* enum ibv_access_flags, remote ones */
+	__u32 reserved;
+};
+
+/* UVERBS_OBJECT_DEVICE */
+enum moor_device_methods {
+	MOOR_METHOD_DEVICE_REFUSAL = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum moor_device_refusal_attrs {
+	MOOR_ATTR_DEVICE_REFUSAL = (1U << UVERBS_ID_NS_SHIFT),	/* out */
+};
+
+/* Why the last registration of this context that failed did. */
+enum moor_refusal_reason {
+	MOOR_REFUSAL_NONE	= 0,	/* none has failed yet */
+	MOOR_REFUSAL_LENGTH	= 1,	/* value: length; limit: longest allowed */
+	MOOR_REFUSAL_IOVA	= 2,	/* value: iova; not congruent, or wraps */
+	MOOR_REFUSAL_FLAGS	= 3,	/* value: the flags that are not possible */
+	MOOR_REFUSAL_MEMLOCK	= 4,	/* limit: RLIMIT_MEMLOCK; value: pinned now; bytes */
+	MOOR_REFUSAL_PAGE	= 5,	/* value: address of the page that cannot be pinned */
+	MOOR_REFUSAL_MR_LIMIT	= 6,	/* limit: MRs of the device; value: in use */
+	MOOR_REFUSAL_MEMORY	= 7,	/* the kernel is out of memory */
+	MOOR_REFUSAL_WINDOWS	= 8,	/* value: windows bound */
+	MOOR_REFUSAL_DEVICE	= 9,	/* the device is dead */
+};
+
+struct moor_refusal {
+	__u32 reason;		/* enum moor_refusal_reason */
+	__s32 error;		/* errno that was returned, positive */
+	__aligned_u64 limit;
+	__aligned_u64 value;
+	__aligned_u64 start;	/* of the call: address, length, access flags */
+	__aligned_u64 length;
+	__u32 access;
+	__u32 reserved;
+};
+
+/* UVERBS_OBJECT_DM */
+enum moor_dm_methods {
+	MOOR_METHOD_DM_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum moor_dm_query_attrs {
+	MOOR_ATTR_DM_QUERY_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	MOOR_ATTR_DM_QUERY_RESP,	/* out: struct moor_dm_location */
+};
+
+/* Also the answer of ALLOC_DM: attribute MOOR_ATTR_ALLOC_DM_RESP. */
+enum moor_alloc_dm_attrs {
+	MOOR_ATTR_ALLOC_DM_RESP = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+struct moor_dm_location {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 length;	/* bytes asked for; the mapping is whole pages */
+};
+
+#endif /* MOOR_USER_IOCTL_CMDS_H */
