@@ -81,11 +81,18 @@ sparse: modules ## check the driver with sparse, against the newest headers
 demo: vm-parts ## boot the VM with the NIC in it and show what it does
 	@scripts/demo
 
+lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck, shellcheck ...
+	@scripts/lint
+
+kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
+	@scripts/kunit
+
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
 clean: ## remove what was built; the root and its cache stay
-	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log
+	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
+		build/lint build/kunit
 
 clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
@@ -96,4 +103,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	sparse demo check clean clean-cache help
+	sparse demo lint kunit check clean clean-cache help

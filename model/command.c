@@ -7,6 +7,7 @@
 #include "qp.h"
 
 #define COMMANDS_AT_ONCE	16
+#define MAX_RESERVED		4	/* reserved fields of a command */
 
 /* A reserved field, from the start of the command. */
 struct reserved {
@@ -19,7 +20,7 @@ struct command {
 	uint8_t (*run)(struct nic *nic, const struct moor_cmd *cmd,
 		       struct moor_cpl *cpl);
 	uint8_t size;		/* what lies behind is zero */
-	struct reserved reserved[4];
+	struct reserved reserved[MAX_RESERVED];
 };
 
 #define RESERVED(type, field)	{ offsetof(struct type, field), \
@@ -135,8 +136,7 @@ static bool reserved_clear(const struct command *command,
 		      offsetof(struct moor_cmd_hdr, reserved2);
 		return false;
 	}
-	for (i = 0; i < sizeof(command->reserved) / sizeof(struct reserved) &&
-		    command->reserved[i].size; i++) {
+	for (i = 0; i < MAX_RESERVED && command->reserved[i].size; i++) {
 		const struct reserved *r = &command->reserved[i];
 
 		*at = r->offset;
@@ -226,9 +226,38 @@ bool command_pending(struct nic *nic)
 	return commands_waiting(nic);
 }
 
+/* Return: true when a command was fetched and done. */
+static bool fetch_and_run(struct nic *nic, struct moor_cpl *cpl)
+{
+	const void *from = ring_entry(nic, nic->cmd_base, nic->cmd_consumer,
+				      sizeof(struct moor_cmd), false);
+	struct moor_cmd cmd;
+
+	if (!from)
+		return false;
+	fetch(&cmd, from, sizeof(cmd));
+	nic->cmd_consumer++;
+	memset(cpl, 0, sizeof(*cpl));
+	run_command(nic, &cmd, cpl);
+	return true;
+}
+
+/* Completions may come in any order (HWI 8.1). */
+static void shuffle(struct nic *nic, struct moor_cpl *cpl, uint32_t count)
+{
+	for (; count > 1; count--) {
+		uint32_t other = nic_chance(nic, count);
+		struct moor_cpl last = cpl[count - 1];
+
+		cpl[count - 1] = cpl[other];
+		cpl[other] = last;
+	}
+}
+
 void command_run(struct nic *nic)
 {
-	uint32_t waiting = commands_waiting(nic), done;
+	struct moor_cpl cpl[COMMANDS_AT_ONCE];
+	uint32_t waiting = commands_waiting(nic), done = 0, i;
 
 	if (!waiting)
 		return;
@@ -236,23 +265,15 @@ void command_run(struct nic *nic)
 		nic_fatal(nic, MOOR_FATAL_CMD_RING);
 		return;
 	}
-	for (done = 0; done < waiting && done < COMMANDS_AT_ONCE; done++) {
-		struct moor_cpl cpl = { 0 };
-		struct moor_cmd cmd;
-		const void *from = ring_entry(nic, nic->cmd_base,
-					      nic->cmd_consumer, sizeof(cmd),
-					      false);
-
-		if (!from)
-			return;
-		fetch(&cmd, from, sizeof(cmd));
-		nic->cmd_consumer++;
-		run_command(nic, &cmd, &cpl);
-		complete(nic, &cpl);
-		if (nic->fatal_code)
-			return;
-	}
-	evaluate_arm(nic);
+	while (done < waiting && done < COMMANDS_AT_ONCE &&
+	       fetch_and_run(nic, &cpl[done]))
+		done++;
+	if (nic->cfg.strict)
+		shuffle(nic, cpl, done);
+	for (i = 0; i < done && !nic->fatal_code; i++)
+		complete(nic, &cpl[i]);
+	if (!nic->fatal_code)
+		evaluate_arm(nic);
 }
 
 void command_reset(struct nic *nic)

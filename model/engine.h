@@ -107,6 +107,7 @@ struct qp_list {
 
 struct nic {
 	struct nic_config cfg;
+	uint64_t chance;	/* state of nic_chance() */
 	struct dma_map *dma;
 	uint8_t *mr_bar;
 	uint8_t *db_bar;
@@ -148,9 +149,8 @@ struct nic {
 	struct qp *qp[NIC_NUM_QP];
 	struct qp_list ready;	/* there is something to do, or may be */
 	struct qp_list stalled;	/* wait for a peer, without a time-out */
-	uint32_t num_qp;
-	uint64_t connections;	/* changes with whatever may change who is
-				 * connected to whom */
+	/* Changes with whatever may change who is connected to whom. */
+	uint64_t connections;
 	uint64_t last_message;	/* number of the message begun last */
 
 	struct timer_heap timers;
@@ -176,6 +176,13 @@ static inline bool nic_works(const struct nic *nic)
 {
 	return nic->enabled && nic->bus_master && !nic->fatal_code;
 }
+
+/* nic.c */
+/*
+ * What --strict does where the document leaves a choice: a number below @n,
+ * at random but the same in each run with one seed; else 0.
+ */
+uint32_t nic_chance(struct nic *nic, uint32_t n);
 
 /* registers.c */
 void nic_fatal(struct nic *nic, enum moor_fatal_code code);

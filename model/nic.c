@@ -20,6 +20,7 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	if (!nic)
 		return NULL;
 	nic->cfg = *cfg;
+	nic->chance = cfg->seed | 1;	/* xorshift: anything but zero */
 	nic->dma = dma;
 	nic->mr_bar = mr_bar;
 	nic->db_bar = db_bar;
@@ -36,6 +37,16 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	}
 	nic_reset(nic);
 	return nic;
+}
+
+uint32_t nic_chance(struct nic *nic, uint32_t n)
+{
+	if (!nic->cfg.strict)
+		return 0;
+	nic->chance ^= nic->chance << 13;
+	nic->chance ^= nic->chance >> 7;
+	nic->chance ^= nic->chance << 17;
+	return (uint32_t)(nic->chance >> 32) % n;
 }
 
 static void destroy_objects(struct nic *nic)

@@ -176,7 +176,8 @@ static bool next_wqe(struct nic *nic, struct qp *qp)
 
 static void ask(struct nic *nic, struct qp *qp)
 {
-	uint32_t budget = QUANTUM_BYTES, wqes = QUANTUM_WQES;
+	uint32_t wqes = QUANTUM_WQES - nic_chance(nic, QUANTUM_WQES);
+	uint32_t budget = QUANTUM_BYTES;
 
 	while (may_ask(qp)) {
 		if (!qp->req.active && !next_wqe(nic, qp))

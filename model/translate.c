@@ -34,6 +34,13 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 	return true;
 }
 
+/* Slot of a node; the table's owner may be writing. */
+static uint64_t load_entry(const uint64_t *entries, uint64_t slot)
+{
+	return le64toh(__atomic_load_n(&entries[slot % MOOR_NODE_ENTRIES],
+				       __ATOMIC_RELAXED));
+}
+
 static void leaf_from_entry(struct xlat_leaf *leaf, uint64_t entry,
 			    uint64_t in_leaf, uint64_t leaf_size)
 {
@@ -77,8 +84,7 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 			return MOOR_SYN_DMA;
 		/* What lies above bit 63 is never addressed: slot 0. */
 		if (shift >= 64) {
-			entry = le64toh(__atomic_load_n(entries,
-							__ATOMIC_RELAXED));
+			entry = load_entry(entries, 0);
 			if (!(entry & MOOR_PTE_PRESENT) ||
 			    (entry & (MOOR_PTE_LEAF | MOOR_PTE_WRITABLE |
 				      MOOR_PTE_RESERVED)))
@@ -90,9 +96,7 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 		    byte >> (shift + MOOR_NODE_SHIFT))
 			return MOOR_SYN_TRANSLATION;
 
-		entry = le64toh(__atomic_load_n(&entries[(byte >> shift) %
-							 MOOR_NODE_ENTRIES],
-						__ATOMIC_RELAXED));
+		entry = load_entry(entries, byte >> shift);
 		if (!(entry & MOOR_PTE_PRESENT) || (entry & MOOR_PTE_RESERVED))
 			return MOOR_SYN_TRANSLATION;
 		if (!(entry & MOOR_PTE_LEAF)) {
@@ -122,7 +126,7 @@ uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 					   &addr))
 			return MOOR_SYN_TRANSLATION;
 		leaf->addr = addr;
-		leaf->size = UINT64_MAX - addr;
+		leaf->size = addr ? -addr : UINT64_MAX;
 		leaf->writable = x->root & MOOR_PTE_WRITABLE;
 		return MOOR_SYN_NONE;
 	}
@@ -130,11 +134,8 @@ uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 	if (node->entries &&
 	    byte >> node->shift >> MOOR_NODE_SHIFT == node->prefix) {
 		uint64_t size = 1ULL << node->shift;
-		uint64_t entry;
+		uint64_t entry = load_entry(node->entries, byte >> node->shift);
 
-		entry = le64toh(__atomic_load_n(&node->entries[
-			(byte >> node->shift) % MOOR_NODE_ENTRIES],
-			__ATOMIC_RELAXED));
 		if ((entry & (MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
 			      MOOR_PTE_RESERVED)) ==
 		    (MOOR_PTE_PRESENT | MOOR_PTE_LEAF) &&

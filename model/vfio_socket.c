@@ -158,6 +158,13 @@ bool vfio_socket_accept(struct vfio_socket *sock)
 	return true;
 }
 
+bool vfio_socket_hung_up(const struct vfio_socket *sock)
+{
+	struct pollfd pfd = { .fd = sock->fd };
+
+	return sock->fd >= 0 && poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP;
+}
+
 void vfio_socket_disconnect(struct vfio_socket *sock)
 {
 	if (sock->fd < 0)

@@ -48,6 +48,9 @@ int vfio_socket_listen_fd(const struct vfio_socket *sock);
  * Return: true when there is a new client.
  */
 bool vfio_socket_accept(struct vfio_socket *sock);
+
+/* Whether there is a client that has closed its end. */
+bool vfio_socket_hung_up(const struct vfio_socket *sock);
 void vfio_socket_disconnect(struct vfio_socket *sock);
 
 /*

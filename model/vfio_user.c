@@ -100,11 +100,10 @@ static int do_dma_map(struct vfio_user *server, const struct vfio_message *msg)
 			   (unsigned long long)in.size, strerror(err));
 		return err;
 	}
-	if (!msg->fds && prot & DMA_PROT_WRITE)
-		log_client("no file for the memory at 0x%llx, 0x%llx bytes: "
-			   "DMA there will fail; is the guest's memory shared?",
-			   (unsigned long long)in.addr,
-			   (unsigned long long)in.size);
+	/* BARs come without a file too, but they are not at address 0. */
+	if (!msg->fds && !in.addr)
+		log_client("no file for the memory at 0: DMA will fail; "
+			   "the guest's memory has to be shared");
 	return reply(server, msg, NULL, 0, -1);
 }
 
@@ -173,8 +172,7 @@ static int do_region_info(struct vfio_user *server,
 		out.info.flags = VFIO_REGION_INFO_FLAG_READ |
 				 VFIO_REGION_INFO_FLAG_WRITE;
 	if (region.fd >= 0) {
-		out.info.flags |= VFIO_REGION_INFO_FLAG_MMAP |
-				  VFIO_REGION_INFO_FLAG_CAPS;
+		out.info.flags |= VFIO_REGION_INFO_FLAG_MMAP;
 		out.info.argsz += (uint32_t)(sizeof(out.sparse) +
 					     region.areas * sizeof(out.area[0]));
 		out.sparse.header.id = VFIO_REGION_INFO_CAP_SPARSE_MMAP;
@@ -190,8 +188,10 @@ static int do_region_info(struct vfio_user *server,
 	size = sizeof(out.info);
 	if (in.argsz >= out.info.argsz) {
 		size = out.info.argsz;
-		if (region.fd >= 0)
+		if (region.fd >= 0) {
+			out.info.flags |= VFIO_REGION_INFO_FLAG_CAPS;
 			out.info.cap_offset = sizeof(out.info);
+		}
 	}
 	return reply(server, msg, &out, size, region.fd);
 }
@@ -382,6 +382,9 @@ static int dispatch(struct vfio_user *server, const struct vfio_message *msg)
 
 void vfio_user_accept(struct vfio_user *server)
 {
+	/* The next client may knock before we saw that the last one left. */
+	if (vfio_socket_hung_up(server->sock))
+		vfio_user_drop(server, "the connection ended");
 	if (!vfio_socket_accept(server->sock))
 		return;
 	server->negotiated = false;

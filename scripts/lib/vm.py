@@ -385,6 +385,8 @@ def verdict(options, why, models, console, qemu_log):
 def main():
     """Exit status: see scripts/vm."""
     options = parse_arguments(sys.argv[1:])
+    # For virtme-ng's sockets: /run is this namespace's own, and dies with it.
+    os.environ["TMPDIR"] = "/run"
     log = options.log or f"{TOP}/build/log/vm-{time.strftime('%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
     os.makedirs(log, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "vm", "/mnt"], check=True)

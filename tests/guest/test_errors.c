@@ -83,8 +83,9 @@ static void rkey_no_rights(struct pair *pair, struct request *request)
 
 static void remote_beyond_end(struct pair *pair, struct request *request)
 {
+	/* Atomics by eight, or their alignment is what is wrong. */
 	request->remote = (uintptr_t)pair->b.buf + pair->config.buffer_size -
-			  request->length + 1;
+			  request->length + (request->length == 8 ? 8 : 1);
 }
 
 static void remote_before_start(struct pair *pair, struct request *request)

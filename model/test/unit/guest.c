@@ -382,7 +382,8 @@ void post_recv(struct guest *g, struct guest_qp *qp, uint64_t wr_id,
 	memset(wqe, 0, 1u << LOG_STRIDE);
 	wqe->wr_id = wr_id;
 	wqe->num_sge = (uint8_t)num;
-	memcpy(wqe + 1, sges, num * sizeof(*sges));
+	if (num)
+		memcpy(wqe + 1, sges, num * sizeof(*sges));
 	set_slot(g, qp->rq_slot, qp->rq_producer);
 }
 

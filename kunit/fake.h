@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A NIC in kernel memory that obeys Documentation/hardware-interface.rst, for
+ * the KUnit suites: the driver probes it on User-Mode Linux's PCI bus and finds
+ * nothing that tells it from another one. It carries no traffic.
+ */
+#ifndef MOOR_KUNIT_FAKE_H
+#define MOOR_KUNIT_FAKE_H
+
+#include <kunit/test.h>
+#include <linux/bitfield.h>
+#include <linux/bitmap.h>
+#include <linux/io.h>
+#include <linux/kthread.h>
+#include <linux/wait.h>
+#include <virt-pci.h>
+#include <moor/moor_hw.h>
+
+struct moor_dev;
+
+#define FAKE_MR_INDEX_BITS	12
+#define FAKE_CONSUMER_FIRST	1024
+#define FAKE_DB_PAGES		8
+#define FAKE_VECTORS		4
+#define FAKE_QP_INDEX_BITS	8
+#define FAKE_MAX_CQ		64
+#define FAKE_MAX_EQ		4
+#define FAKE_LOG_CMD		4	/* small, so that rings wrap soon */
+#define FAKE_BATCH		(1 << FAKE_LOG_CMD)
+
+#define FAKE_MR_BYTES		(sizeof(struct moor_mr_context) << FAKE_MR_INDEX_BITS)
+#define FAKE_DB_BYTES		(FAKE_DB_PAGES * MOOR_PAGE_SIZE)
+#define FAKE_KICK_OFFSET	FAKE_DB_BYTES
+#define FAKE_BAR4_BYTES		(2 * FAKE_DB_BYTES)
+
+/* What a test asks it to do wrong, or in another way than usual. */
+struct fake_behaviour {
+	bool reverse;		/* completes what it fetched in reverse order */
+	bool hold;		/* fetches, completes nothing */
+	bool mute;		/* raises no interrupt */
+	u8 fail_opcode;		/* this command ... */
+	u8 fail_status;		/* ... gets that status, unless 0 */
+	bool stray;		/* one completion of an unknown tag first */
+};
+
+struct fake_eq {
+	bool live;
+	u64 base;
+	u32 log_size;
+	u32 producer;
+	u16 vector;
+};
+
+struct fake_qp {
+	bool live;
+	u32 qpn;
+	u8 state;
+};
+
+/**
+ * struct fake_nic - the NIC
+ * @pci: what the bus sees
+ * @cfg: configuration space
+ * @cfg_writable: its bits that software may change
+ * @lock: protects the rest, but for @behave, which changes while it is idle
+ * @ring_cmd: register CMD_BASE, and so on
+ * @msix: the MSI-X table
+ * @msix_pending: raised while masked
+ * @mr: BAR2
+ * @slots: doorbell slots of BAR4
+ * @consumer: command ring, free-running
+ * @batch: commands being executed
+ * @cpl_producer: completion ring, free-running
+ * @last_arm: value of the arm slot at the last interrupt of vector 0
+ * @windows: by index: windows bound to that MR
+ * @revoked: by index: the valid word recorded at revoke
+ * @kicked: a kick came
+ * @thread: the device itself
+ * @wait: where it dozes
+ * @commands: executed, by opcode
+ * @kicks: received
+ * @fences: reads of FENCE
+ * @violations: of the interface, by software; the first one is in @violation
+ */
+struct fake_nic {
+	struct um_pci_device pci;
+	struct fake_behaviour behave;
+	u8 cfg[4096];
+	u8 cfg_writable[4096];
+	spinlock_t lock;
+	u64 ring_cmd;
+	u64 ring_cpl;
+	u64 doze_addr;
+	u32 log_size;
+	u32 status;
+	u32 fatal_code;
+	u32 magic;
+	u32 version;
+	u32 msix[FAKE_VECTORS][4];
+	DECLARE_BITMAP(msix_pending, FAKE_VECTORS);
+	struct moor_mr_context *mr;
+	u64 *slots;
+	u32 consumer;
+	struct moor_cmd batch[FAKE_BATCH];
+	u32 cpl_producer;
+	u64 last_arm;
+	struct fake_eq eqs[FAKE_MAX_EQ];
+	DECLARE_BITMAP(cqs, FAKE_MAX_CQ);
+	struct fake_qp qps[1 << FAKE_QP_INDEX_BITS];
+	u32 windows[1 << FAKE_MR_INDEX_BITS];
+	u64 revoked[1 << FAKE_MR_INDEX_BITS];
+	bool kicked;
+	struct task_struct *thread;
+	wait_queue_head_t wait;
+	u32 commands[256];
+	u32 kicks;
+	u32 fences;
+	u32 violations;
+	const char *violation;
+};
+
+/* fake_pci.c */
+struct fake_nic *fake_nic_new(struct kunit *test);
+void fake_nic_plug(struct fake_nic *nic);
+void fake_nic_unplug(struct fake_nic *nic);
+void fake_nic_free(struct fake_nic *nic);
+struct moor_dev *fake_nic_driver(struct fake_nic *nic);
+
+/* fake_nic.c */
+void fake_nic_reset(struct fake_nic *nic);
+u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size);
+void fake_nic_write_reg(struct fake_nic *nic, u32 offset, u64 value, int size);
+void fake_nic_wake(struct fake_nic *nic);
+int fake_nic_thread(void *data);
+void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number);
+void fake_violation(struct fake_nic *nic, const char *what);
+
+/* fake_command.c */
+u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out);
+
+/* fake_mr.c */
+void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before);
+bool fake_mr_find(struct fake_nic *nic, u32 key, u32 *index);
+bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
+		    u64 byte, bool write, u64 *dma, u64 *left);
+int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
+		    void *buf, size_t len, bool write);
+
+/* DMA addresses are physical ones under User-Mode Linux. */
+void *fake_dma(u64 addr);
+
+/* harness.c */
+int moor_kunit_init(struct kunit *test);
+void moor_kunit_exit(struct kunit *test);
+struct fake_nic *moor_kunit_nic(void);
+
+#endif /* MOOR_KUNIT_FAKE_H */

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The fake NIC's commands (HWI 8.4): what it checks and what it remembers.
+ */
+
+#include "fake.h"
+
+struct fake_verb {
+	size_t size;		/* of the command's structure */
+	u8 (*run)(struct fake_nic *nic, const void *cmd, void *out);
+};
+
+static u8 fake_nop(struct fake_nic *nic, const void *data, void *out)
+{
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_create_eq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_create_eq *cmd = data;
+	u32 eqn = le32_to_cpu(cmd->eqn);
+	struct fake_eq *eq = &nic->eqs[eqn];
+
+	if (eqn >= FAKE_MAX_EQ || eq->live)
+		return MOOR_CMD_BAD_INDEX;
+	if (le16_to_cpu(cmd->vector) >= FAKE_VECTORS || !cmd->log_eqe ||
+	    cmd->log_eqe > 8 || le64_to_cpu(cmd->base) % MOOR_PAGE_SIZE)
+		return MOOR_CMD_BAD_PARAM;
+	*eq = (struct fake_eq){
+		.live = true,
+		.base = le64_to_cpu(cmd->base),
+		.log_size = cmd->log_eqe,
+		.vector = le16_to_cpu(cmd->vector),
+	};
+	nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + eqn] = 0;
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_destroy_eq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_destroy_eq *cmd = data;
+	u32 eqn = le32_to_cpu(cmd->eqn);
+
+	if (eqn >= FAKE_MAX_EQ || !nic->eqs[eqn].live)
+		return MOOR_CMD_BAD_INDEX;
+	nic->eqs[eqn].live = false;
+	return MOOR_CMD_OK;
+}
+
+/* A slot that a queue may be tied to: not the driver's own fixed ones. */
+static bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
+{
+	u32 page = FIELD_GET(MOOR_DB_PAGE, (u64)le32_to_cpu(doorbell));
+	u32 slot = FIELD_GET(MOOR_DB_SLOT, (u64)le32_to_cpu(doorbell));
+
+	if (page >= FAKE_DB_PAGES)
+		return false;
+	if (!page && slot < MOOR_DB_SLOT_KERNEL_FIRST)
+		return false;
+	nic->slots[page * MOOR_DB_SLOTS_PER_PAGE + slot] = 0;
+	return true;
+}
+
+/* Every byte of a ring must be found, and be writable if the device writes. */
+static u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,
+			  u64 bytes, bool write)
+{
+	u64 byte, dma, left;
+
+	for (byte = 0; byte < bytes; byte += left)
+		if (!fake_xlat_find(nic, xlat, byte, write, &dma, &left))
+			return MOOR_CMD_DMA_FAULT;
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_create_cq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_create_cq *cmd = data;
+	u32 cqn = le32_to_cpu(cmd->cqn), eqn = le32_to_cpu(cmd->eqn);
+	u8 status;
+
+	if (cqn >= FAKE_MAX_CQ || test_bit(cqn, nic->cqs))
+		return MOOR_CMD_BAD_INDEX;
+	if (eqn < MOOR_EQ_COMPLETION || eqn >= FAKE_MAX_EQ ||
+	    !nic->eqs[eqn].live)
+		return MOOR_CMD_BAD_INDEX;
+	if (!fake_doorbell_ok(nic, cmd->doorbell) || !cmd->log_cqe)
+		return MOOR_CMD_BAD_PARAM;
+	status = fake_check_ring(nic, &cmd->ring,
+				 sizeof(struct moor_cqe) << cmd->log_cqe, true);
+	if (!status)
+		set_bit(cqn, nic->cqs);
+	return status;
+}
+
+static u8 fake_resize_cq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_resize_cq *cmd = data;
+	u32 cqn = le32_to_cpu(cmd->cqn);
+
+	if (cqn >= FAKE_MAX_CQ || !test_bit(cqn, nic->cqs))
+		return MOOR_CMD_BAD_INDEX;
+	return fake_check_ring(nic, &cmd->ring,
+			       sizeof(struct moor_cqe) << cmd->log_cqe, true);
+}
+
+static u8 fake_destroy_cq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_destroy_cq *cmd = data;
+	u32 cqn = le32_to_cpu(cmd->cqn);
+
+	if (cqn >= FAKE_MAX_CQ || !test_and_clear_bit(cqn, nic->cqs))
+		return MOOR_CMD_BAD_INDEX;
+	return MOOR_CMD_OK;
+}
+
+static struct fake_qp *fake_find_qp(struct fake_nic *nic, __le32 qpn)
+{
+	struct fake_qp *qp = &nic->qps[le32_to_cpu(qpn) %
+				       ARRAY_SIZE(nic->qps)];
+
+	return qp->live && qp->qpn == le32_to_cpu(qpn) ? qp : NULL;
+}
+
+static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_create_qp *cmd = data;
+	u32 qpn = le32_to_cpu(cmd->qpn);
+	struct fake_qp *qp = &nic->qps[qpn % ARRAY_SIZE(nic->qps)];
+	u8 status = MOOR_CMD_OK;
+
+	if (qpn >> 24 || qp->live)
+		return MOOR_CMD_BAD_INDEX;
+	if (!test_bit(le32_to_cpu(cmd->send_cqn) % FAKE_MAX_CQ, nic->cqs) ||
+	    !test_bit(le32_to_cpu(cmd->recv_cqn) % FAKE_MAX_CQ, nic->cqs))
+		return MOOR_CMD_BAD_INDEX;
+	if (!cmd->no_sq) {
+		if (!fake_doorbell_ok(nic, cmd->sq_doorbell))
+			return MOOR_CMD_BAD_PARAM;
+		status = fake_check_ring(nic, &cmd->sq,
+					 1ULL << (cmd->log_sq_depth +
+						  cmd->log_sq_stride), false);
+	}
+	if (!status && !cmd->no_rq) {
+		if (!fake_doorbell_ok(nic, cmd->rq_doorbell))
+			return MOOR_CMD_BAD_PARAM;
+		status = fake_check_ring(nic, &cmd->rq,
+					 1ULL << (cmd->log_rq_depth +
+						  cmd->log_rq_stride), false);
+	}
+	if (!status)
+		*qp = (struct fake_qp){ .live = true, .qpn = qpn };
+	return status;
+}
+
+static u8 fake_modify_qp(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_modify_qp *cmd = data;
+	struct fake_qp *qp = fake_find_qp(nic, cmd->qpn);
+
+	if (!qp)
+		return MOOR_CMD_BAD_INDEX;
+	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE)
+		qp->state = cmd->state;
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_query_qp(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_query_qp *cmd = data;
+	struct fake_qp *qp = fake_find_qp(nic, cmd->qpn);
+	struct moor_cpl_query_qp *cpl = out;
+
+	if (!qp)
+		return MOOR_CMD_BAD_INDEX;
+	cpl->state = qp->state;
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_destroy_qp(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_destroy_qp *cmd = data;
+	struct fake_qp *qp = fake_find_qp(nic, cmd->qpn);
+
+	if (!qp)
+		return MOOR_CMD_BAD_INDEX;
+	qp->live = false;
+	return MOOR_CMD_OK;
+}
+
+static u8 fake_set_gid(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_set_gid *cmd = data;
+
+	return le16_to_cpu(cmd->index) < 16 ? MOOR_CMD_OK : MOOR_CMD_BAD_INDEX;
+}
+
+/* HWI 6.5 */
+static u8 fake_mr_revoke(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_mr_revoke *cmd = data;
+	struct moor_cpl_mr_revoke *cpl = out;
+	u32 count = le32_to_cpu(cmd->count), busy = 0, unknown = 0;
+	u32 i, index;
+
+	if (!count || count > MOOR_REVOKE_MAX_KEYS)
+		return MOOR_CMD_BAD_PARAM;
+	for (i = 0; i < count; i++) {
+		if (!fake_mr_find(nic, le32_to_cpu(cmd->key[i]), &index))
+			unknown |= BIT(i);
+		else if (nic->windows[index])
+			busy |= BIT(i);
+		else
+			nic->revoked[index] = le64_to_cpu(nic->mr[index].valid);
+	}
+	cpl->busy = cpu_to_le32(busy);
+	cpl->unknown = cpu_to_le32(unknown);
+	return MOOR_CMD_OK;
+}
+
+#define FAKE_VERB(code, name)						\
+	[MOOR_CMD_##code] = { sizeof(struct moor_cmd_##name), fake_##name }
+
+static const struct fake_verb fake_verbs[] = {
+	[MOOR_CMD_NOP] = { sizeof(struct moor_cmd_hdr), fake_nop },
+	FAKE_VERB(CREATE_EQ, create_eq),
+	FAKE_VERB(DESTROY_EQ, destroy_eq),
+	FAKE_VERB(CREATE_CQ, create_cq),
+	FAKE_VERB(DESTROY_CQ, destroy_cq),
+	FAKE_VERB(RESIZE_CQ, resize_cq),
+	FAKE_VERB(CREATE_QP, create_qp),
+	FAKE_VERB(MODIFY_QP, modify_qp),
+	FAKE_VERB(QUERY_QP, query_qp),
+	FAKE_VERB(DESTROY_QP, destroy_qp),
+	FAKE_VERB(SET_GID, set_gid),
+	FAKE_VERB(MR_REVOKE, mr_revoke),
+};
+
+/**
+ * fake_execute - execute a command
+ * @nic: NIC, locked
+ * @cmd: command
+ * @out: zeroed output, of the completion's size
+ *
+ * Return: the status (HWI 8.2).
+ */
+u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
+{
+	const struct fake_verb *verb = &fake_verbs[cmd->hdr.opcode];
+
+	if (cmd->hdr.opcode >= ARRAY_SIZE(fake_verbs) || !verb->run)
+		return MOOR_CMD_BAD_OPCODE;
+	if (cmd->hdr.reserved1 || cmd->hdr.reserved2 ||
+	    memchr_inv((const u8 *)cmd + verb->size, 0,
+		       sizeof(*cmd) - verb->size)) {
+		fake_violation(nic, "a command has reserved bytes that are not zero");
+		return MOOR_CMD_BAD_RESERVED;
+	}
+	return verb->run(nic, cmd, out);
+}

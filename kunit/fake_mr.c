@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The fake NIC's memory regions (HWI 6 and 7): it watches how software writes
+ * the context table, and reaches memory through keys as a peer would.
+ */
+
+#include "fake.h"
+
+#define FAKE_NONCE_BITS	(32 - FAKE_MR_INDEX_BITS)
+
+/*
+ * Software has written eight bytes. The body of an entry may change only while
+ * its valid word is zero or was revoked, and a valid word must be complete.
+ */
+void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
+{
+	u32 index = offset / sizeof(struct moor_mr_context);
+	u64 valid = le64_to_cpu(nic->mr[index].valid);
+
+	if (offset % sizeof(struct moor_mr_context)) {
+		if (valid && valid != nic->revoked[index])
+			fake_violation(nic, "the body of a valid entry is written");
+		return;
+	}
+	if (before && before != nic->revoked[index])
+		fake_violation(nic, "a valid word is written over without a revoke");
+	if (!valid)
+		return;
+	if (valid == nic->revoked[index])
+		fake_violation(nic, "a revoked valid word is used again");
+	if (valid & MOOR_MRC_RESERVED ||
+	    FIELD_GET(MOOR_MRC_KEY, valid) >> FAKE_NONCE_BITS != index)
+		fake_violation(nic, "a valid word makes no sense");
+	nic->windows[index] = 0;
+	nic->revoked[index] = 0;
+}
+
+/**
+ * fake_mr_find - look a key up (HWI 6.3, steps 1 and 2)
+ * @nic: NIC
+ * @key: key
+ * @index: set to the entry's
+ *
+ * Return: whether the key is good for anything.
+ */
+bool fake_mr_find(struct fake_nic *nic, u32 key, u32 *index)
+{
+	u64 valid;
+
+	*index = key >> FAKE_NONCE_BITS;
+	valid = le64_to_cpu(READ_ONCE(nic->mr[*index].valid));
+	return valid && valid != nic->revoked[*index] &&
+	       FIELD_GET(MOOR_MRC_KEY, valid) == key &&
+	       *index >= MOOR_MR_INDEX_FIRST && *index < FAKE_CONSUMER_FIRST;
+}
+
+static bool fake_pte_ok(u64 pte, bool leaf)
+{
+	return pte & MOOR_PTE_PRESENT && !(pte & MOOR_PTE_RESERVED) &&
+	       !!(pte & MOOR_PTE_LEAF) == leaf &&
+	       (leaf || !(pte & MOOR_PTE_WRITABLE));
+}
+
+/* The leaf for @at, and the log2 of its size; false if there is none. */
+static bool fake_walk(const struct moor_xlat *xlat, u64 at, u64 *leaf,
+		      u32 *shift)
+{
+	u64 pte = le64_to_cpu(xlat->root);
+	const __le64 *node;
+	u32 h;
+
+	for (h = xlat->levels; h; h--) {
+		if (!fake_pte_ok(pte, false))
+			return false;
+		*shift = xlat->page_shift + MOOR_NODE_SHIFT * (h - 1);
+		node = fake_dma(pte & MOOR_PTE_ADDR);
+		pte = le64_to_cpu(node[*shift > 63 ? 0 :
+				       (at >> *shift) % MOOR_NODE_ENTRIES]);
+		if (pte & MOOR_PTE_LEAF)
+			break;
+	}
+	*leaf = pte;
+	return fake_pte_ok(pte, true);
+}
+
+/**
+ * fake_xlat_find - translate a byte of an object (HWI 7.2)
+ * @nic: NIC
+ * @xlat: translation
+ * @byte: of the object
+ * @write: whether it will be written
+ * @dma: set to the DMA address
+ * @left: set to the bytes that follow it contiguously
+ *
+ * Return: false for what HWI 7.2 calls a TRANSLATION failure.
+ */
+bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
+		    u64 byte, bool write, u64 *dma, u64 *left)
+{
+	u64 at = le64_to_cpu(xlat->offset) + byte, leaf, inside;
+	u32 top = xlat->page_shift + MOOR_NODE_SHIFT * xlat->levels;
+	u32 shift = 64;
+
+	if (at < byte || xlat->levels > MOOR_MAX_LEVELS || xlat->memory ||
+	    xlat->reserved1 || xlat->entries)
+		return false;
+	/* Above what the root's node spans there is nothing. */
+	if (xlat->levels && (xlat->page_shift < MOOR_MIN_PAGE_SHIFT ||
+			     (top < 64 && at >> top)))
+		return false;
+	if (!fake_walk(xlat, at, &leaf, &shift) ||
+	    (write && !(leaf & MOOR_PTE_WRITABLE)))
+		return false;
+	inside = shift < 64 ? at & (BIT_ULL(shift) - 1) : at;
+	*dma = (leaf & MOOR_PTE_ADDR) + inside;
+	*left = shift < 64 ? BIT_ULL(shift) - inside : ~0ULL - inside;
+	return true;
+}
+
+/**
+ * fake_nic_access - reach memory through a key, as a peer would (HWI 6.3)
+ * @nic: NIC
+ * @key: key
+ * @right: MOOR_ACCESS_* that it takes, or 0 for local reading
+ * @addr: address, in the MR's own terms
+ * @buf: data
+ * @len: bytes
+ * @write: to memory
+ *
+ * Return: 0, or the syndrome with which it is refused.
+ */
+int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
+		    void *buf, size_t len, bool write)
+{
+	struct moor_mr_context *mr;
+	u64 offset, dma, left;
+	u32 index;
+
+	if (!fake_mr_find(nic, key, &index))
+		return MOOR_SYN_KEY;
+	mr = &nic->mr[index];
+	if ((le32_to_cpu(mr->access) & right) != right)
+		return MOOR_SYN_RIGHTS;
+	offset = addr - le64_to_cpu(mr->iova);
+	if (addr < le64_to_cpu(mr->iova) || len > le64_to_cpu(mr->length) ||
+	    offset > le64_to_cpu(mr->length) - len)
+		return MOOR_SYN_BOUNDS;
+	for (; len; len -= left, offset += left, buf += left) {
+		if (!fake_xlat_find(nic, &mr->xlat, offset, write, &dma, &left))
+			return MOOR_SYN_TRANSLATION;
+		left = min_t(u64, left, len);
+		if (write)
+			memcpy(fake_dma(dma), buf, left);
+		else
+			memcpy(buf, fake_dma(dma), left);
+	}
+	return 0;
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The fake NIC's registers, rings and interrupts (HWI 4, 5, 8 and 9). It
+ * dozes: what is stored into a slot while it does goes unseen until the kick.
+ */
+
+#include <linux/irq.h>
+#include <linux/irqdesc.h>
+#include <linux/pci.h>
+
+#include "fake.h"
+
+#define FAKE_CAP_MSIX_FLAGS	(0x80 + PCI_MSIX_FLAGS)
+
+void fake_violation(struct fake_nic *nic, const char *what)
+{
+	if (!nic->violations++)
+		nic->violation = what;
+}
+
+/**
+ * fake_nic_reset - what RESET and FLR do (HWI 4.1)
+ * @nic: NIC
+ */
+void fake_nic_reset(struct fake_nic *nic)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	memset(nic->mr, 0, FAKE_MR_BYTES);
+	memset(nic->slots, 0, FAKE_DB_BYTES);
+	nic->ring_cmd = 0;
+	nic->ring_cpl = 0;
+	nic->doze_addr = 0;
+	nic->log_size = 0;
+	nic->consumer = 0;
+	nic->cpl_producer = 0;
+	nic->last_arm = 0;
+	nic->fatal_code = 0;
+	memset(nic->eqs, 0, sizeof(nic->eqs));
+	memset(nic->qps, 0, sizeof(nic->qps));
+	memset(nic->windows, 0, sizeof(nic->windows));
+	memset(nic->revoked, 0, sizeof(nic->revoked));
+	bitmap_zero(nic->cqs, FAKE_MAX_CQ);
+	nic->status = MOOR_STATUS_READY | MOOR_STATUS_LINK_UP;
+	spin_unlock_irqrestore(&nic->lock, flags);
+}
+
+static u64 fake_reg(struct fake_nic *nic, u32 offset)
+{
+	switch (offset) {
+	case MOOR_REG_MAGIC:		return nic->magic;
+	case MOOR_REG_VERSION:		return nic->version;
+	case MOOR_REG_STATUS:		return nic->status;
+	case MOOR_REG_FEATURES:		return MOOR_FEATURE_DOZES |
+					       MOOR_FEATURE_ATOMICS |
+					       MOOR_FEATURE_MW_TYPE_1 |
+					       MOOR_FEATURE_MW_TYPE_2B;
+	case MOOR_REG_PAGE_SIZES:	return ~0ULL << MOOR_MIN_PAGE_SHIFT;
+	case MOOR_REG_NODE_GUID:	return 0x0200c0fffe000001ULL;
+	case MOOR_REG_MAC:		return 0x010000ffc002ULL;
+	case MOOR_REG_MR_INDEX_BITS:	return FAKE_MR_INDEX_BITS;
+	case MOOR_REG_MR_CONSUMER_FIRST: return FAKE_CONSUMER_FIRST;
+	case MOOR_REG_NULL_LKEY:	return 1U << (32 - FAKE_MR_INDEX_BITS);
+	case MOOR_REG_MAX_MSG_SIZE:	return 1U << 31;
+	case MOOR_REG_QP_INDEX_BITS:	return FAKE_QP_INDEX_BITS;
+	case MOOR_REG_MAX_CQ:		return FAKE_MAX_CQ;
+	case MOOR_REG_MAX_EQ:		return FAKE_MAX_EQ;
+	case MOOR_REG_MAX_LOG_WQE:	return 15;
+	case MOOR_REG_MAX_SGE:		return 16;
+	case MOOR_REG_MAX_INLINE:	return 256;
+	case MOOR_REG_MAX_LOG_CQE:	return 16;
+	case MOOR_REG_MAX_GID:		return 16;
+	case MOOR_REG_MAX_RD_ATOMIC:	return 16;
+	case MOOR_REG_MAX_LOG_CMD:	return FAKE_LOG_CMD;
+	case MOOR_REG_MAX_LOG_EQE:	return 8;
+	case MOOR_REG_NUM_VECTORS:	return FAKE_VECTORS;
+	case MOOR_REG_MAX_MR_SIZE:	return 1ULL << 40;
+	case MOOR_REG_DB_PAGES:		return FAKE_DB_PAGES;
+	case MOOR_REG_KICK_OFFSET:	return FAKE_KICK_OFFSET;
+	case MOOR_REG_CMD_BASE:		return nic->ring_cmd;
+	case MOOR_REG_CPL_BASE:		return nic->ring_cpl;
+	case MOOR_REG_CMD_LOG_SIZE:	return nic->log_size;
+	case MOOR_REG_DOZE_ADDR:	return nic->doze_addr;
+	case MOOR_REG_FATAL_CODE:	return nic->fatal_code;
+	case MOOR_REG_FENCE:
+		nic->fences++;
+		return 0;
+	default:			return 0;
+	}
+}
+
+u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size)
+{
+	u64 value = fake_reg(nic, round_down(offset, size));
+
+	/* Gone from the bus: HWI 14.3. */
+	if (nic->status == ~0U)
+		return ~0ULL;
+	return value;
+}
+
+static void fake_control(struct fake_nic *nic, u32 value)
+{
+	if (value & MOOR_CONTROL_RESET || !(value & MOOR_CONTROL_ENABLE)) {
+		fake_nic_reset(nic);
+		return;
+	}
+	if (!nic->ring_cmd || nic->ring_cmd % MOOR_PAGE_SIZE ||
+	    !nic->ring_cpl || nic->ring_cpl % MOOR_PAGE_SIZE ||
+	    !nic->doze_addr || nic->doze_addr % 4 || !nic->log_size ||
+	    nic->log_size > FAKE_LOG_CMD) {
+		nic->status |= MOOR_STATUS_FATAL;
+		nic->fatal_code = MOOR_FATAL_BAD_SETUP;
+		return;
+	}
+	nic->status |= MOOR_STATUS_ENABLED;
+	fake_nic_wake(nic);
+}
+
+void fake_nic_write_reg(struct fake_nic *nic, u32 offset, u64 value, int size)
+{
+	if (nic->status == ~0U)
+		return;
+	if (offset == MOOR_REG_CONTROL)
+		fake_control(nic, value);
+	else if (nic->status & MOOR_STATUS_ENABLED)
+		fake_violation(nic, "a ring register is written while enabled");
+	else if (offset == MOOR_REG_CMD_BASE && size == 8)
+		nic->ring_cmd = value;
+	else if (offset == MOOR_REG_CPL_BASE && size == 8)
+		nic->ring_cpl = value;
+	else if (offset == MOOR_REG_CMD_LOG_SIZE && size == 4)
+		nic->log_size = value;
+	else if (offset == MOOR_REG_DOZE_ADDR && size == 8)
+		nic->doze_addr = value;
+	else
+		fake_violation(nic, "a register that is not writable is written");
+}
+
+static bool fake_may_dma(const struct fake_nic *nic)
+{
+	return nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER &&
+	       nic->status != ~0U && nic->status & MOOR_STATUS_ENABLED &&
+	       !(nic->status & MOOR_STATUS_FATAL);
+}
+
+static bool fake_msix_masked(const struct fake_nic *nic, u32 vector)
+{
+	u8 flags = nic->cfg[FAKE_CAP_MSIX_FLAGS + 1];
+
+	return !(flags & PCI_MSIX_FLAGS_ENABLE >> 8) ||
+	       flags & PCI_MSIX_FLAGS_MASKALL >> 8 ||
+	       nic->msix[vector][3] & PCI_MSIX_ENTRY_CTRL_MASKBIT;
+}
+
+/* The bus's messages carry the interrupt number: see um_pci_compose_msi_msg(). */
+static void fake_interrupts(struct fake_nic *nic)
+{
+	u32 vector;
+
+	for_each_set_bit(vector, nic->msix_pending, FAKE_VECTORS) {
+		if (fake_msix_masked(nic, vector) || !fake_may_dma(nic) ||
+		    nic->behave.mute)
+			continue;
+		clear_bit(vector, nic->msix_pending);
+		generic_handle_irq_safe(nic->msix[vector][2]);
+	}
+}
+
+static void fake_complete(struct fake_nic *nic, u16 tag, u8 status,
+			  const void *out)
+{
+	u32 mask = BIT(nic->log_size) - 1;
+	struct moor_cpl *cpl = (struct moor_cpl *)fake_dma(nic->ring_cpl) +
+			       (nic->cpl_producer & mask);
+	u32 phase = !(nic->cpl_producer >> nic->log_size & 1);
+	u64 arm;
+
+	cpl->tag = cpu_to_le16(tag);
+	cpl->status = status;
+	cpl->detail = 0;
+	memcpy(cpl->out, out, sizeof(cpl->out));
+	/* The phase goes last. */
+	smp_store_release(&cpl->phase, cpu_to_le32(phase));
+	nic->cpl_producer++;
+	/* The completion before the look at the arm slot: HWI 8.3. */
+	smp_mb();
+	arm = READ_ONCE(nic->slots[MOOR_DB_SLOT_CPL_ARM]);
+	if (arm != nic->last_arm) {
+		nic->last_arm = arm;
+		set_bit(MOOR_VECTOR_CMD, nic->msix_pending);
+	}
+}
+
+static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
+{
+	u8 out[sizeof_field(struct moor_cpl, out)] = {};
+	u8 status;
+
+	nic->commands[cmd->hdr.opcode]++;
+	if (nic->behave.fail_status && cmd->hdr.opcode == nic->behave.fail_opcode)
+		status = nic->behave.fail_status;
+	else
+		status = fake_execute(nic, cmd, out);
+	if (status)
+		memset(out, 0, sizeof(out));
+	fake_complete(nic, le16_to_cpu(cmd->hdr.tag), status, out);
+}
+
+/* What is in the ring now, forwards or backwards. Returns how many. */
+static u32 fake_commands(struct fake_nic *nic)
+{
+	u32 producer = READ_ONCE(nic->slots[MOOR_DB_SLOT_CMD_PRODUCER]);
+	u32 mask = BIT(nic->log_size) - 1;
+	struct moor_cmd *batch = nic->batch;
+	u32 count, i;
+
+	if (producer - nic->consumer > mask + 1) {
+		nic->status |= MOOR_STATUS_FATAL;
+		nic->fatal_code = MOOR_FATAL_CMD_RING;
+		fake_violation(nic, "the command ring overflows");
+		return 0;
+	}
+	/* Entries are read after the doorbell that announced them. */
+	smp_rmb();
+	for (count = 0; nic->consumer != producer; count++)
+		batch[count] = ((struct moor_cmd *)fake_dma(nic->ring_cmd))
+			       [nic->consumer++ & mask];
+	if (nic->behave.hold)
+		return count;
+	for (i = 0; i < count; i++)
+		fake_run(nic, &batch[nic->behave.reverse ? count - 1 - i : i]);
+	return count;
+}
+
+/**
+ * fake_nic_event - write an event and raise its vector (HWI 9)
+ * @nic: NIC
+ * @eqn: EQ
+ * @type: enum moor_event_type
+ * @number: of the object
+ *
+ * For tests, which give no more of them than the EQ has room for.
+ */
+void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number)
+{
+	struct fake_eq *eq = &nic->eqs[eqn];
+	struct moor_eqe *eqe = (struct moor_eqe *)fake_dma(eq->base) +
+			       (eq->producer & (BIT(eq->log_size) - 1));
+	u32 phase = !(eq->producer >> eq->log_size & 1);
+
+	eqe->type = type;
+	eqe->number = cpu_to_le32(number);
+	/* The phase goes last. */
+	smp_store_release(&eqe->phase, cpu_to_le32(phase));
+	eq->producer++;
+	set_bit(eq->vector, nic->msix_pending);
+	fake_nic_wake(nic);
+}
+
+/* What is no doorbell and reaches the NIC without a kick. */
+void fake_nic_wake(struct fake_nic *nic)
+{
+	WRITE_ONCE(nic->kicked, true);
+	wake_up(&nic->wait);
+}
+
+static void fake_doze(struct fake_nic *nic, u32 dozing)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	if (fake_may_dma(nic))
+		*(__le32 *)fake_dma(nic->doze_addr) = cpu_to_le32(dozing);
+	spin_unlock_irqrestore(&nic->lock, flags);
+}
+
+/* Look at everything once. Was there anything to do? */
+static bool fake_nic_look(struct fake_nic *nic)
+{
+	unsigned long flags;
+	bool busy = false;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	if (fake_may_dma(nic))
+		busy = fake_commands(nic);
+	spin_unlock_irqrestore(&nic->lock, flags);
+	fake_interrupts(nic);
+	return busy;
+}
+
+/**
+ * fake_nic_thread - the device
+ * @data: NIC
+ *
+ * Return: 0
+ */
+int fake_nic_thread(void *data)
+{
+	struct fake_nic *nic = data;
+
+	while (!kthread_should_stop()) {
+		if (fake_nic_look(nic))
+			continue;
+		/* HWI 5.2: say it, make it visible, look once more, sleep. */
+		fake_doze(nic, 1);
+		smp_mb();
+		if (!fake_nic_look(nic))
+			wait_event_interruptible(nic->wait,
+						 READ_ONCE(nic->kicked) ||
+						 kthread_should_stop());
+		WRITE_ONCE(nic->kicked, false);
+		fake_doze(nic, 0);
+	}
+	return 0;
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Keys of plain MRs: no repetition, no order, no loss (HWI 6.2). */
+
+#include <linux/mm.h>
+
+#include "fake.h"
+#include "moor.h"
+
+#define REUSES	4096	/* in which no key of an index may come twice */
+
+/* Key allocation needs the capabilities alone. */
+static int key_suite_init(struct kunit *test)
+{
+	struct moor_dev *mdev = kunit_kzalloc(test, sizeof(*mdev), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mdev);
+	mdev->caps.mr_index_bits = FAKE_MR_INDEX_BITS;
+	mdev->caps.mr_consumer_first = FAKE_CONSUMER_FIRST;
+	test->priv = mdev;
+	return 0;
+}
+
+/* With so few indices each comes back soon. */
+static struct moor_dev *key_dev(struct kunit *test, u32 index_bits, u32 indices)
+{
+	struct moor_dev *mdev = test->priv;
+
+	mdev->caps.mr_index_bits = index_bits;
+	mdev->caps.mr_consumer_first = MOOR_MR_INDEX_FIRST + indices;
+	KUNIT_ASSERT_EQ(test, moor_keys_init(mdev), 0);
+	return mdev;
+}
+
+static const u32 index_bits[] = { 12, 13, 16, 17, 20 };
+
+static void index_bits_desc(const u32 *bits, char *desc)
+{
+	sprintf(desc, "%u index bits", *bits);
+}
+
+KUNIT_ARRAY_PARAM(index_bits, index_bits, index_bits_desc);
+
+/* 2^20 index bits leave 12 of nonce: 4,096 reuses are the whole permutation. */
+static void key_permutation(struct kunit *test)
+{
+	u32 bits = *(const u32 *)test->param_value;
+	struct moor_dev *mdev = key_dev(test, bits, 1);
+	u32 nonces = 1U << (32 - bits);
+	unsigned long *seen = bitmap_zalloc(nonces, GFP_KERNEL);
+	struct moor_mr mr = {};
+	u32 i, nonce, repeats = 0, wrong_index = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	for (i = 0; i < REUSES; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		nonce = mr.key & (nonces - 1);
+		repeats += test_and_set_bit(nonce, seen);
+		wrong_index += moor_key_index(mdev, mr.key) !=
+			       MOOR_MR_INDEX_FIRST;
+		moor_key_free(mdev, mr.key);
+	}
+	KUNIT_EXPECT_EQ(test, repeats, 0);
+	KUNIT_EXPECT_EQ(test, wrong_index, 0);
+	if (nonces == REUSES)
+		KUNIT_EXPECT_TRUE(test, bitmap_full(seen, nonces));
+	bitmap_free(seen);
+	moor_keys_destroy(mdev);
+}
+
+/* Freed indices queue: one comes back only after all the others. */
+static void key_fifo(struct kunit *test)
+{
+	const u32 indices = 64;
+	struct moor_dev *mdev = key_dev(test, 12, indices);
+	struct moor_mr mr = {};
+	u32 i, wrong = 0;
+
+	for (i = 0; i < 10 * indices; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		wrong += moor_key_index(mdev, mr.key) !=
+			 MOOR_MR_INDEX_FIRST + i % indices;
+		moor_key_free(mdev, mr.key);
+	}
+	KUNIT_EXPECT_EQ(test, wrong, 0);
+	moor_keys_destroy(mdev);
+}
+
+/* All indices can be had, each once; then ENOMEM; then again what was freed. */
+static void key_exhaustion(struct kunit *test)
+{
+	const u32 indices = 1000;
+	struct moor_dev *mdev = key_dev(test, 12, indices);
+	DECLARE_BITMAP(seen, 4096) = {};
+	struct moor_mr mr = {};
+	u32 i, first = 0, twice = 0, outside = 0, index;
+
+	for (i = 0; i < indices; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		first = first ?: mr.key;
+		index = moor_key_index(mdev, mr.key);
+		twice += test_and_set_bit(index, seen);
+		outside += index < MOOR_MR_INDEX_FIRST ||
+			   index >= MOOR_MR_INDEX_FIRST + indices;
+	}
+	KUNIT_EXPECT_EQ(test, twice, 0);
+	KUNIT_EXPECT_EQ(test, outside, 0);
+	KUNIT_EXPECT_EQ(test, moor_key_alloc(mdev, &mr), -ENOMEM);
+	moor_key_free(mdev, first);
+	KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+	KUNIT_EXPECT_EQ(test, moor_key_index(mdev, mr.key),
+			moor_key_index(mdev, first));
+	KUNIT_EXPECT_NE(test, mr.key, first);
+	KUNIT_EXPECT_EQ(test, moor_key_alloc(mdev, &mr), -ENOMEM);
+	moor_keys_destroy(mdev);
+}
+
+/*
+ * The difference of one nonce of an index to the next takes many values: a
+ * constant or rare stride is what the published attacks used. Among 4,095 random
+ * differences of 20 bits, some 8 pairs are equal; 100 is far beyond chance.
+ */
+static void key_entropy(struct kunit *test)
+{
+	struct moor_dev *mdev = key_dev(test, 12, 1);
+	const u32 mask = BIT(20) - 1;
+	unsigned long *seen = bitmap_zalloc(mask + 1, GFP_KERNEL);
+	u32 i, last = 0, equal = 0, ones = 0;
+	struct moor_mr mr = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	for (i = 0; i < REUSES; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		if (i)
+			equal += test_and_set_bit((mr.key - last) & mask, seen);
+		ones += hweight32(mr.key & mask);
+		last = mr.key;
+		moor_key_free(mdev, mr.key);
+	}
+	KUNIT_EXPECT_LT(test, equal, 100);
+	/* Half of the bits, give or take 1 % (18 standard deviations). */
+	KUNIT_EXPECT_GT(test, ones, 10 * REUSES * 99 / 100);
+	KUNIT_EXPECT_LT(test, ones, 10 * REUSES * 101 / 100);
+	bitmap_free(seen);
+	moor_keys_destroy(mdev);
+}
+
+/* Two devices, or one after a reload, do not give the same sequence. */
+static void key_secret(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	u32 keys[2][8], run, i, same = 0;
+	struct moor_mr mr = {};
+
+	for (run = 0; run < 2; run++) {
+		KUNIT_ASSERT_EQ(test, moor_keys_init(mdev), 0);
+		for (i = 0; i < 8; i++) {
+			KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+			keys[run][i] = mr.key;
+		}
+		moor_keys_destroy(mdev);
+	}
+	for (i = 0; i < 8; i++)
+		same += keys[0][i] == keys[1][i];
+	KUNIT_EXPECT_LT(test, same, 2);
+}
+
+static struct kunit_case key_cases[] = {
+	KUNIT_CASE_PARAM(key_permutation, index_bits_gen_params),
+	KUNIT_CASE(key_fifo),
+	KUNIT_CASE(key_exhaustion),
+	KUNIT_CASE(key_entropy),
+	KUNIT_CASE(key_secret),
+	{}
+};
+
+static struct kunit_suite key_suite = {
+	.name = "moor_key",
+	.init = key_suite_init,
+	.test_cases = key_cases,
+};
+
+kunit_test_suite(key_suite);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From probe to remove, and what makes the driver leave a device alone. */
+
+#include <linux/pci.h>
+
+#include "fake.h"
+#include "moor.h"
+
+/* Plug in a NIC that was changed first; is it taken? */
+static bool probes(struct kunit *test, struct fake_nic *nic)
+{
+	bool taken;
+
+	fake_nic_plug(nic);
+	taken = fake_nic_driver(nic);
+	fake_nic_unplug(nic);
+	KUNIT_EXPECT_EQ_MSG(test, nic->violations, 0, "%s", nic->violation);
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	fake_nic_free(nic);
+	return taken;
+}
+
+static void probe_and_remove(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 5; i++)
+		KUNIT_EXPECT_TRUE(test, probes(test, fake_nic_new(test)));
+}
+
+static void probe_foreign_device(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->magic = 0x12345678;
+	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+}
+
+static void probe_other_major(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->version = FIELD_PREP(MOOR_VERSION_MAJOR,
+				  MOOR_HW_VERSION_MAJOR + 1);
+	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+}
+
+static void probe_newer_minor(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->version |= FIELD_PREP(MOOR_VERSION_MINOR, 7);
+	KUNIT_EXPECT_TRUE(test, probes(test, nic));
+}
+
+/* A device that refuses its EQs is left alone, with nothing kept. */
+static void probe_command_fails(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_EQ;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+}
+
+static void probe_attributes(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+	struct ib_port_attr port = {};
+	struct moor_dev *mdev;
+
+	fake_nic_plug(nic);
+	mdev = fake_nic_driver(nic);
+	KUNIT_ASSERT_NOT_NULL(test, mdev);
+	KUNIT_EXPECT_EQ(test, be64_to_cpu(mdev->ibdev.node_guid),
+			0x0200c0fffe000001ULL);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_mr,
+			FAKE_CONSUMER_FIRST - MOOR_MR_INDEX_FIRST);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_cq, FAKE_MAX_CQ);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.num_comp_vectors, 1);
+	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &port), 0);
+	KUNIT_EXPECT_EQ(test, port.state, IB_PORT_ACTIVE);
+	KUNIT_EXPECT_EQ(test, port.gid_tbl_len, 16);
+	KUNIT_EXPECT_GT(test, nic->commands[MOOR_CMD_CREATE_EQ], 1);
+	fake_nic_unplug(nic);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_EQ],
+			nic->commands[MOOR_CMD_DESTROY_EQ]);
+	KUNIT_EXPECT_EQ_MSG(test, nic->violations, 0, "%s", nic->violation);
+	fake_nic_free(nic);
+}
+
+/* The device is gone before its driver knows: removal must not hang. */
+static void remove_surprise(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	fake_nic_plug(nic);
+	KUNIT_ASSERT_NOT_NULL(test, fake_nic_driver(nic));
+	nic->status = ~0U;
+	fake_nic_unplug(nic);
+	fake_nic_free(nic);
+}
+
+static struct kunit_case probe_cases[] = {
+	KUNIT_CASE(probe_and_remove),
+	KUNIT_CASE(probe_foreign_device),
+	KUNIT_CASE(probe_other_major),
+	KUNIT_CASE(probe_newer_minor),
+	KUNIT_CASE(probe_command_fails),
+	KUNIT_CASE(probe_attributes),
+	KUNIT_CASE(remove_surprise),
+	{}
+};
+
+static struct kunit_suite probe_suite = {
+	.name = "moor_probe",
+	.test_cases = probe_cases,
+};
+
+kunit_test_suite(probe_suite);

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The PCIe function and its process: configuration, resets, clients, options. */
+#include <errno.h>
+#include <linux/pci_regs.h>
+#include <linux/vfio.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "moor/moor_hw.h"
+
+#define CONFIG	VFIO_PCI_CONFIG_REGION_INDEX
+
+static uint32_t find_capability(struct client *c, uint8_t id)
+{
+	uint32_t at = config_read16(c, PCI_CAPABILITY_LIST) & 0xff;
+	unsigned int i;
+
+	for (i = 0; at && i < 16; i++) {
+		uint16_t head = config_read16(c, at);
+
+		if ((head & 0xff) == id)
+			return at;
+		at = head >> 8;
+	}
+	return 0;
+}
+
+static uint64_t bar_size(struct client *c, unsigned int bar, uint32_t *flags)
+{
+	uint32_t at = PCI_BASE_ADDRESS_0 + 4 * bar;
+	uint64_t mask;
+
+	config_write32(c, at, ~0u);
+	config_write32(c, at + 4, ~0u);
+	mask = (uint64_t)config_read32(c, at + 4) << 32 | config_read32(c, at);
+	*flags = mask & 0xf;
+	config_write32(c, at, 0);
+	config_write32(c, at + 4, 0);
+	return ~(mask & ~0xfull) + 1;
+}
+
+static void test_config(struct client *c)
+{
+	uint32_t flags[3], msix, pcie;
+
+	check(config_read32(c, 0) == 0x10f01af4 &&
+	      config_read32(c, PCI_CLASS_REVISION) == 0x02000001 &&
+	      config_read32(c, PCI_SUBSYSTEM_VENDOR_ID) == 0x10f01af4,
+	      "1af4:10f0, an Ethernet controller, revision 1");
+	check(bar_size(c, 0, &flags[0]) == 0x10000 &&
+	      bar_size(c, 2, &flags[1]) == NIC_MR_BAR_SIZE &&
+	      bar_size(c, 4, &flags[2]) == NIC_DB_BAR_SIZE,
+	      "BARs have the sizes of the regions");
+	check(flags[0] == 0x4 && flags[1] == 0xc && flags[2] == 0xc,
+	      "BARs have 64 bits, 2 and 4 are prefetchable");
+	config_write32(c, 0, 0);
+	check(config_read32(c, 0) == 0x10f01af4, "the ID is read-only");
+
+	pcie = find_capability(c, PCI_CAP_ID_EXP);
+	check(pcie && (config_read16(c, pcie + PCI_EXP_FLAGS) & 0xff) == 2 &&
+	      config_read32(c, pcie + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR,
+	      "PCI Express endpoint with FLR");
+	msix = find_capability(c, PCI_CAP_ID_MSIX);
+	check(msix && config_read16(c, msix + PCI_MSIX_FLAGS) ==
+	      NIC_NUM_VECTORS - 1 &&
+	      config_read32(c, msix + PCI_MSIX_TABLE) == 0x8000 &&
+	      config_read32(c, msix + PCI_MSIX_PBA) == 0xc000,
+	      "MSI-X with %u vectors at 0x8000 and 0xc000", NIC_NUM_VECTORS);
+	check(config_read16(c, PCI_INTERRUPT_PIN) >> 8 == 0 &&
+	      !(config_read16(c, PCI_INTERRUPT_LINE) >> 8), "no legacy interrupt");
+	check(config_read32(c, 0x100) == 0, "no extended capabilities");
+}
+
+static void test_register_sizes(struct model *model, struct client *c)
+{
+	uint8_t bytes[8];
+	uint32_t low;
+
+	check(reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC &&
+	      reg_read(c, MOOR_REG_VERSION) == 0x00010000,
+	      "MAGIC and VERSION in four bytes");
+	low = reg_read(c, MOOR_REG_NODE_GUID);
+	check((uint32_t)reg_read64(c, MOOR_REG_NODE_GUID) == low &&
+	      reg_read64(c, MOOR_REG_MAGIC) >> 32 == 0x00010000,
+	      "eight bytes are two halves");
+	reg_write64(c, MOOR_REG_CMD_BASE, 0x123456789000);
+	reg_write(c, MOOR_REG_CPL_BASE, 0x9abcd000);
+	reg_write(c, MOOR_REG_CPL_BASE + 4, 0x1234);
+	check(reg_read64(c, MOOR_REG_CMD_BASE) == 0x123456789000 &&
+	      reg_read64(c, MOOR_REG_CPL_BASE) == 0x12349abcd000,
+	      "a register is written whole or in halves");
+	memset(bytes, 0xff, sizeof(bytes));
+	check(!client_write(c, 0, MOOR_REG_CMD_BASE, bytes, 1) &&
+	      !client_write(c, 0, MOOR_REG_CMD_BASE + 1, bytes, 4) &&
+	      !client_write(c, 0, MOOR_REG_CMD_BASE + 4, bytes, 8) &&
+	      !client_write(c, 0, MOOR_REG_CMD_BASE + 2, bytes, 2) &&
+	      reg_read64(c, MOOR_REG_CMD_BASE) == 0x123456789000,
+	      "writes of other sizes or alignment are ignored");
+	check(!client_read(c, 0, MOOR_REG_MAGIC, bytes, 1) && !bytes[0] &&
+	      !client_read(c, 0, MOOR_REG_MAGIC + 2, bytes, 4) && !bytes[0],
+	      "such reads give zeros");
+	check(model_logged(model, "refused: HWI 3"), "and the log says so");
+	reg_write(c, MOOR_REG_MAGIC, 0);
+	check(reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC,
+	      "a read-only register keeps its value");
+	check(reg_read(c, 0x7ffc) == 0 && reg_read(c, 0xfffc) == 0,
+	      "what is no register reads as zero");
+}
+
+/* HWI 4.1: what is gone after each kind of reset. */
+static void dirty(struct client *c)
+{
+	config_write16(c, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+	reg_write64(c, MOOR_REG_CMD_BASE, 0x1000);
+	c->bar2[640] = 1;
+	c->bar4[MOOR_PAGE_SIZE + 8] = 1;
+}
+
+static bool clean(struct client *c)
+{
+	return reg_read64(c, MOOR_REG_CMD_BASE) == 0 && !c->bar2[640] &&
+	       !c->bar4[MOOR_PAGE_SIZE + 8] &&
+	       reg_read(c, MOOR_REG_STATUS) & MOOR_STATUS_READY;
+}
+
+static void test_resets(struct client *c)
+{
+	uint32_t pcie = find_capability(c, PCI_CAP_ID_EXP);
+
+	dirty(c);
+	reg_write(c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	check(clean(c) && config_read16(c, PCI_COMMAND) & PCI_COMMAND_MASTER,
+	      "CONTROL.RESET: clean; the configuration stays");
+	dirty(c);
+	config_write16(c, pcie + PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_BCR_FLR);
+	check(clean(c) && !config_read16(c, PCI_COMMAND) &&
+	      !(config_read16(c, pcie + PCI_EXP_DEVCTL) & PCI_EXP_DEVCTL_BCR_FLR),
+	      "FLR: clean; so is the configuration");
+	dirty(c);
+	check(!client_call(c, VFIO_USER_DEVICE_RESET, NULL, 0, NULL, 0, NULL) &&
+	      clean(c) && !config_read16(c, PCI_COMMAND), "DEVICE_RESET: the same");
+}
+
+static void test_clients(struct model *model, struct client *c)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	struct client second;
+	char byte;
+
+	client_init(&second);
+	client_connect(&second, model);
+	pfd.fd = second.sock;
+	check(poll(&pfd, 1, 20000) == 1 && read(second.sock, &byte, 1) == 0,
+	      "a second client is turned away");
+	check(reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC, "the first stays");
+	client_destroy(&second);
+
+	dirty(c);
+	client_disconnect(c);
+	client_connect(c, model);
+	client_setup(c);
+	check(clean(c) && !config_read16(c, PCI_COMMAND),
+	      "after the client left the next one finds a NIC after reset");
+}
+
+static void test_idle(struct model *model, struct client *c)
+{
+	unsigned int before = model_cpu_ms(model), used;
+	struct pollfd pfd = { .fd = c->sock, .events = POLLIN };
+
+	/* Time has to pass for this one: there is no event to wait for. */
+	poll(&pfd, 1, 500);
+	used = model_cpu_ms(model) - before;
+	check(used <= 20, "idle for 500 ms: %u ms of processor time", used);
+}
+
+static void expect_usage(const char *const *args, const char *message)
+{
+	char text[4096];
+	int status = model_run(args, text, sizeof(text));
+
+	text[strcspn(text, "\n")] = '\0';
+	check(status == 2 && strstr(text, message) && strstr(text, "--help"),
+	      "exit status %d: %s", status, text);
+}
+
+#define ARGS(...)	((const char *const[]){ __VA_ARGS__, NULL })
+
+static void test_options(struct model *model)
+{
+	char text[4096], path[160];
+
+	check(model_run(ARGS("--help"), text, sizeof(text)) == 0 &&
+	      strstr(text, "--socket PATH"), "--help");
+	check(model_run(ARGS("--version"), text, sizeof(text)) == 0 &&
+	      strstr(text, "hardware interface 1.0"), "--version");
+	expect_usage(ARGS("--strict"), "--socket is missing");
+	expect_usage(ARGS("--frobnicate"), "--frobnicate");
+	expect_usage(ARGS("--socket"), "needs an argument");
+	expect_usage(ARGS("--socket", "x", "y"), "not an option: y");
+	expect_usage(ARGS("--index", "256"), "--index");
+	expect_usage(ARGS("--index", "-1"), "--index");
+	expect_usage(ARGS("--index", "1x"), "--index");
+	expect_usage(ARGS("--seed", "18446744073709551616"), "--seed");
+	expect_usage(ARGS("--mac", "02:00:00:00:00"), "--mac");
+	expect_usage(ARGS("--mac", "01:00:00:00:00:01"), "multicast");
+	expect_usage(ARGS("--ready-fd", "77"), "77 is not open");
+	expect_usage(ARGS("--socket", "x", "--mac", "02:00:00:00:00:01",
+			  "--index", "1"), "exclude each other");
+	check(model_run(ARGS("--socket", model->socket), text, sizeof(text)) == 1 &&
+	      strstr(text, "in use"), "a socket with a server: %s", text);
+	check(model_alive(model), "that server lives on");
+	check(model_run(ARGS("--socket", model->log), text, sizeof(text)) == 1 &&
+	      strstr(text, "not a socket"), "a file that is no socket: %s", text);
+	check(model_run(ARGS("--socket", "/proc/no/x"), text, sizeof(text)) ==
+	      1 && strstr(text, "No such file"), "a folder that is not there");
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	check(model_run(ARGS("--socket", path), text, sizeof(text)) == 1 &&
+	      strstr(text, "1 to 107"), "a path that is too long");
+	check(model_run(ARGS("--socket", "x", "--log", "/dev/null/x"), text,
+			sizeof(text)) == 1 && strstr(text, "--log"),
+	      "a log that cannot be opened");
+}
+
+static void identity(const char *const *args, uint64_t *mac, uint64_t *guid)
+{
+	struct model model;
+	struct client c;
+
+	client_init(&c);
+	model_start(&model, args);
+	client_connect(&c, &model);
+	client_setup(&c);
+	*mac = reg_read64(&c, MOOR_REG_MAC);
+	*guid = reg_read64(&c, MOOR_REG_NODE_GUID);
+	client_destroy(&c);
+	model_stop(&model);
+}
+
+static void test_identity(void)
+{
+	uint64_t mac[3], guid[3];
+
+	identity(NULL, &mac[0], &guid[0]);
+	identity(ARGS("--index", "7"), &mac[1], &guid[1]);
+	identity(ARGS("--mac", "02:11:22:33:44:55"), &mac[2], &guid[2]);
+	check(mac[0] == 0x00726f6f4d02, "MAC 02:4d:6f:6f:72:00: 0x%012llx",
+	      (unsigned long long)mac[0]);
+	check(mac[1] == 0x07726f6f4d02 && mac[2] == 0x554433221102,
+	      "--index and --mac set it");
+	check(guid[0] != guid[1] && guid[1] != guid[2] && guid[2] != guid[0],
+	      "GUIDs differ");
+	check(guid[2] == 0x001122fffe334455, "GUID is the EUI-64: 0x%016llx",
+	      (unsigned long long)guid[2]);
+}
+
+/* --trap-bar2: held back and torn, but a register read finds it done. */
+static void test_trap_bar2(void)
+{
+	uint64_t words[64], seen[64];
+	struct model model;
+	struct client c;
+	unsigned int i;
+
+	client_init(&c);
+	model_start(&model, ARGS("--trap-bar2", "--seed", "5"));
+	client_connect(&c, &model);
+	client_setup(&c);
+	check(!c.bar2, "--trap-bar2: BAR2 is not to be mapped");
+	for (i = 0; i < 64; i++) {
+		words[i] = 0x0101010101010101ull * (i + 1);
+		if (client_write(&c, MOOR_BAR_MR, 8 * i, &words[i], 8))
+			die("write to BAR2");
+	}
+	words[9] = 42;
+	client_write(&c, MOOR_BAR_MR, 8 * 9, &words[9], 8);
+	reg_read(&c, MOOR_REG_FENCE);
+	check(!client_read(&c, MOOR_BAR_MR, 0, seen, sizeof(seen)) &&
+	      !memcmp(seen, words, sizeof(seen)),
+	      "after a read of FENCE all writes are there");
+	client_destroy(&c);
+	check(model_stop(&model) == 0, "SIGTERM: exit status 0");
+}
+
+static void test_stale_socket(void)
+{
+	struct model model, next;
+	struct client c;
+
+	model_start(&model, NULL);
+	check(model_stop(&model) == 0 && access(model.socket, F_OK) < 0,
+	      "SIGTERM: exit status 0, the socket is gone");
+
+	model_start(&model, NULL);
+	model_kill(&model);
+	check(!access(model.socket, F_OK), "SIGKILL leaves the socket");
+	next = model;
+	model_restart(&next, NULL);
+	client_init(&c);
+	client_connect(&c, &next);
+	client_setup(&c);
+	check(reg_read(&c, MOOR_REG_MAGIC) == MOOR_MAGIC,
+	      "the next server takes its place");
+	client_destroy(&c);
+	model_stop(&next);
+}
+
+int main(void)
+{
+	struct model model;
+	struct client c;
+
+	client_init(&c);
+	model_start(&model, NULL);
+	client_connect(&c, &model);
+	client_setup(&c);
+	test_config(&c);
+	test_register_sizes(&model, &c);
+	test_resets(&c);
+	test_clients(&model, &c);
+	test_idle(&model, &c);
+	test_options(&model);
+	client_destroy(&c);
+	check(model_stop(&model) == 0, "SIGTERM: exit status 0");
+	test_identity();
+	test_trap_bar2();
+	test_stale_socket();
+	return check_done();
+}

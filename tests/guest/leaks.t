@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+"""Nothing is left behind: not by many registrations, not by many queue pairs, not
+by processes killed while they held both."""
+
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import guest  # pylint: disable=wrong-import-position
+
+CHURN = f"{guest.PROGRAMS}/churn"
+REGISTRATIONS = 10000
+QUEUE_PAIRS = 1000
+KILLS = 100
+AT_ONCE = 4
+# What caches keep for later, and other parts of the kernel meanwhile.
+NOISE = 1 << 20
+
+
+def live_mrs():
+    """MRs that the driver knows."""
+    lines = guest.read("/sys/kernel/debug/moor/moor0/mr").splitlines()
+    return len(lines) - 1
+
+
+def kill_many(count):
+    """Kills processes that hold MRs and queues, some at a time."""
+    for _ in range(count // AT_ONCE):
+        holders = [subprocess.Popen([CHURN, "hold"], stdout=subprocess.PIPE)
+                   for _ in range(AT_ONCE)]
+        for holder in holders:
+            if holder.stdout.readline() != b"ready\n":
+                return False
+        for holder in holders:
+            holder.send_signal(signal.SIGKILL)
+        for holder in holders:
+            holder.wait()
+            holder.stdout.close()
+    return True
+
+
+def measure(name, action):
+    """Does action() once to warm up, and checks what a second time leaves."""
+    if not guest.ok(action(), f"{name}: first time"):
+        return
+    pins, slabs = guest.pinned_pages(), guest.slab_bytes()
+    if not guest.ok(action(), f"{name}: second time"):
+        return
+    guest.ok(guest.wait_for(lambda: guest.pinned_pages() == pins),
+             f"{name}: no page stays pinned", f"{guest.pinned_pages() - pins} pages")
+    guest.ok(live_mrs() == 0, f"{name}: no MR stays in the context table")
+    after = guest.slab_bytes()
+    grown = {cache: size - slabs.get(cache, 0) for cache, size in after.items()
+             if size - slabs.get(cache, 0) > 65536}
+    total = sum(after.values()) - sum(slabs.values())
+    guest.ok(total < NOISE, f"{name}: slab caches are as they were",
+             f"{total} bytes more: {grown}")
+
+
+def churn(*args):
+    """Runs the program; True if it found nothing wrong."""
+    status, output = guest.run(CHURN, *args)
+    if status:
+        print(f"# {output}")
+    return status == 0
+
+
+measure(f"{REGISTRATIONS} registrations", lambda: churn("reg", str(REGISTRATIONS)))
+measure(f"{QUEUE_PAIRS} queue pairs", lambda: churn("qp", str(QUEUE_PAIRS)))
+measure(f"{KILLS} processes killed", lambda: kill_many(KILLS // 2))
+guest.done()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tests written in Python share: TAP, the NIC in sysfs, the driver."""
+
+import glob
+import os
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PROGRAMS = os.environ.get("MOOR_TEST_PROGRAMS", f"{TOP}/build/tests")
+MODULE = f"{TOP}/build/modules/{os.uname().release}/moor.ko"
+DRIVER = "/sys/bus/pci/drivers/moor"
+_points = []
+
+
+def ok(passed, name, detail=""):
+    """A test point."""
+    _points.append(bool(passed))
+    print(f"{'ok' if passed else 'not ok'} {len(_points)} - {name}")
+    if not passed and detail:
+        for line in str(detail).splitlines():
+            print(f"# {line}")
+    sys.stdout.flush()
+    return passed
+
+
+def done():
+    """Prints the plan and ends."""
+    print(f"1..{len(_points)}")
+    sys.exit(0 if all(_points) else 1)
+
+
+def read(path):
+    """Text of a file in sysfs or procfs."""
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def write(path, text):
+    """Writes to a file in sysfs or procfs."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def wait_for(condition, seconds=20):
+    """Waits until condition() is true; False if it does not become so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def run(*command):
+    """Runs a program to its end: status and output."""
+    done_ = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, check=False)
+    return done_.returncode, done_.stdout.decode(errors="replace")
+
+
+def functions():
+    """PCI addresses that the driver has."""
+    return sorted(os.path.basename(path) for path in glob.glob(f"{DRIVER}/*:*"))
+
+
+def ready():
+    """Has the NIC a RoCE v2 GID to talk by?"""
+    for path in glob.glob("/sys/class/infiniband/moor*/ports/1/gid_attrs/types/*"):
+        try:
+            if read(path).strip() == "RoCE v2":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def bring_up():
+    """Brings the NIC's interfaces up and waits for GIDs."""
+    for path in glob.glob(f"{DRIVER}/*:*/net/*"):
+        subprocess.run(["ip", "link", "set", os.path.basename(path), "up"], check=True)
+    return wait_for(ready)
+
+
+def pinned_pages():
+    """Pages pinned now."""
+    read("/proc/sys/vm/stat_refresh")
+    counts = dict(line.split() for line in read("/proc/vmstat").splitlines())
+    return int(counts["nr_foll_pin_acquired"]) - int(counts["nr_foll_pin_released"])
+
+
+def slab_bytes():
+    """Bytes in use by each slab cache."""
+    for path in glob.glob("/sys/kernel/slab/*/shrink"):
+        try:
+            write(path, "1")
+        except OSError:
+            continue
+    caches = {}
+    for line in read("/proc/slabinfo").splitlines()[2:]:
+        name, active, _, size = line.split()[:4]
+        caches[name] = int(active) * int(size)
+    return caches

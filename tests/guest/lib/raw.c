@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "raw.h"
+
+/* Issues the command; 0 or an errno. */
+int raw_call(int fd, const struct raw *raw)
+{
+	size_t size = sizeof(struct ib_uverbs_cmd_hdr) + raw->core_size +
+		      raw->driver_size;
+	struct ib_uverbs_cmd_hdr *hdr = calloc(1, size);
+	uint64_t response = (uintptr_t)raw->out;
+	char *body = (char *)(hdr + 1);
+	ssize_t written;
+
+	if (!hdr)
+		return ENOMEM;
+	hdr->command = raw->number;
+	hdr->in_words = size / 4;
+	hdr->out_words = (raw->core_out + raw->driver_out) / 4;
+	memcpy(body, raw->core, raw->core_size);
+	if (raw->out)
+		memcpy(body, &response, sizeof(response));
+	if (raw->driver_size)
+		memcpy(body + raw->core_size, raw->driver, raw->driver_size);
+	written = write(fd, hdr, size);
+	free(hdr);
+	return written == (ssize_t)size ? 0 : errno;
+}
+
+/* Opens the first uverbs device; negative if there is none. */
+int raw_open(void)
+{
+	return open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+}

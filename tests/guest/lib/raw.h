@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* uverbs commands as a program could make them that does not use libibverbs. */
+#ifndef RAW_H
+#define RAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/ib_user_verbs.h>
+
+/* A command in parts: the core's structure and what it has for the driver. */
+struct raw {
+	uint32_t number;	/* IB_USER_VERBS_CMD_* */
+	const void *core;	/* begins with the response's address */
+	size_t core_size;
+	const void *driver;
+	size_t driver_size;
+	void *out;
+	size_t core_out, driver_out;
+};
+
+int raw_call(int fd, const struct raw *raw);
+int raw_open(void);
+
+#endif /* RAW_H */
