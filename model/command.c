@@ -105,6 +105,10 @@ static const struct command commands[] = {
 		.size = sizeof(struct moor_cmd_mr_query),
 		.reserved = { RESERVED(moor_cmd_mr_query, reserved1) },
 	},
+	[MOOR_CMD_MR_WINDOWS] = {
+		.name = "MR_WINDOWS", .run = mw_list,
+		.size = sizeof(struct moor_cmd_mr_windows),
+	},
 };
 
 static const struct command *find_command(uint8_t opcode)

@@ -59,6 +59,10 @@ void complete_recv_message(struct nic *nic, struct qp *qp,
 		cqe.flags |= MOOR_CQE_FLAG_IMM;
 		cqe.imm = sent->imm;
 	}
+	if (sent->opcode == MOOR_WQE_SEND_INV) {
+		cqe.flags |= MOOR_CQE_FLAG_INV;
+		cqe.inv_key = htole32(sent->inv_key);
+	}
 	if (solicited)
 		cqe.flags |= MOOR_CQE_FLAG_SOLICITED;
 	if (!cq_write(nic, qp->recv_cq, &cqe, solicited))

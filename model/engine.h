@@ -17,6 +17,7 @@
 #define NIC_MR_INDEX_BITS	16u
 #define NIC_NUM_MR		(1u << NIC_MR_INDEX_BITS)
 #define NIC_MR_CONSUMER_FIRST	0x8000u
+#define NIC_NUM_MW		(NIC_NUM_MR - NIC_MR_CONSUMER_FIRST)
 #define NIC_NULL_LKEY		((MOOR_MR_INDEX_NULL << 16) | 0x9e37u)
 #define NIC_MAX_MSG_SIZE	(1u << 30)
 #define NIC_QP_INDEX_BITS	14u
@@ -34,6 +35,8 @@
 #define NIC_MAX_MR_SIZE		(1ULL << 63)
 #define NIC_PAGE_SIZES		MOOR_MASK(38, 12)
 #define NIC_FEATURES		(MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS | \
+				 MOOR_FEATURE_MW_TYPE_1 | \
+				 MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_DM | \
 				 MOOR_FEATURE_RELAXED_ORDERING)
 
 #define NIC_DB_SLOTS		(NIC_DB_PAGES * MOOR_DB_SLOTS_PER_PAGE)
@@ -45,6 +48,7 @@
 struct qp;
 struct mr_dynamic;
 struct mr_strict;
+struct mw_binding;
 
 struct event {
 	uint8_t type;		/* enum moor_event_type */
@@ -158,6 +162,7 @@ struct nic {
 
 	/* mr.c */
 	struct mr_dynamic *mr;	/* [NIC_NUM_MR] */
+	struct mw_binding *mw;	/* [NIC_NUM_MW], from NIC_MR_CONSUMER_FIRST */
 	struct mr_strict *strict;	/* NULL without --strict */
 };
 

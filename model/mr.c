@@ -5,22 +5,7 @@
 
 #include "dma_map.h"
 #include "log.h"
-#include "mr.h"
-
-/*
- * What changes without the driver (HWI 6.4). All of it belongs to the valid
- * word it began under and starts anew with another one.
- */
-struct mr_dynamic {
-	uint64_t word;
-	uint32_t windows;	/* bound to this MR */
-	bool revoked;		/* no access starts any more under @word */
-};
-
-#define REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
-			 MOOR_ACCESS_REMOTE_ATOMIC)
-#define WRITING_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
-			 MOOR_ACCESS_REMOTE_ATOMIC)
+#include "mr_state.h"
 
 const char *syndrome_name(uint8_t syndrome)
 {
@@ -43,11 +28,6 @@ const char *syndrome_name(uint8_t syndrome)
 
 	return syndrome < sizeof(names) / sizeof(names[0]) ?
 	       names[syndrome] : "?";
-}
-
-static uint32_t key_index(uint32_t key)
-{
-	return key >> (32 - NIC_MR_INDEX_BITS);
 }
 
 static const struct moor_mr_context *entry_memory(struct nic *nic,
@@ -82,50 +62,70 @@ static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 {
 	struct mr_dynamic *dyn = &nic->mr[index];
 
-	if (dyn->word != word)
-		*dyn = (struct mr_dynamic){ .word = word };
+	if (dyn->word != word) {
+		if (dyn->bound)
+			mw_unbind(nic, index);
+		*dyn = (struct mr_dynamic){
+			.word = word, .key = word >> 32,
+			.epoch = dyn->epoch + 1,
+		};
+	}
 	return dyn;
+}
+
+/* Windows have no body, and ALL has no translation (HWI 6.1). */
+static bool body_clear(const struct moor_mr_context *e)
+{
+	static const struct moor_xlat no_xlat;
+
+	return !e->iova && !e->length &&
+	       !memcmp(&e->xlat, &no_xlat, sizeof(no_xlat));
+}
+
+static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
+{
+	uint64_t length = le64toh(e->length), last;
+
+	if (!length || length > NIC_MAX_MR_SIZE ||
+	    __builtin_add_overflow(le64toh(e->iova), length - 1, &last) ||
+	    !xlat_decode(xlat, &e->xlat) ||
+	    __builtin_add_overflow(xlat->offset, length - 1, &last))
+		return false;
+	return xlat->memory != MOOR_MEMORY_NIC ||
+	       (!__builtin_add_overflow(xlat->root & MOOR_PTE_ADDR, last,
+					&last) && last < NIC_DM_SIZE);
 }
 
 /* Does the type have the form that HWI 6.1 gives it, in its own range? */
 static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 			      struct xlat *xlat)
 {
-	static const struct moor_xlat no_xlat;
 	uint64_t word = le64toh(e->valid);
-	uint64_t last;
+	bool consumer = index >= NIC_MR_CONSUMER_FIRST;
 
 	if ((word & MOOR_MRC_RESERVED) || e->max_pages ||
 	    (le32toh(e->pd) & ~NIC_NUMBER_MASK) ||
-	    (le32toh(e->access) & ~MOOR_ACCESS_ALL))
-		return false;
-	/* Windows and fast registration come with features not offered. */
-	if (index < MOOR_MR_INDEX_FIRST || index >= NIC_MR_CONSUMER_FIRST)
+	    (le32toh(e->access) & ~MOOR_ACCESS_ALL) ||
+	    index < MOOR_MR_INDEX_FIRST)
 		return false;
 
+	/* Fast registration comes with a feature not offered. */
 	switch (word & MOOR_MRC_TYPE) {
 	case MOOR_MRC_TYPE_MR:
-		return e->length && le64toh(e->length) <= NIC_MAX_MR_SIZE &&
-		       !__builtin_add_overflow(le64toh(e->iova),
-					       le64toh(e->length) - 1, &last) &&
-		       xlat_decode(xlat, &e->xlat) &&
-		       !__builtin_add_overflow(xlat->offset,
-					       le64toh(e->length) - 1, &last);
+		return !consumer && body_well_formed(e, xlat);
 	case MOOR_MRC_TYPE_ALL:
-		return !e->iova && !e->length &&
-		       !memcmp(&e->xlat, &no_xlat, sizeof(no_xlat));
+		return !consumer && body_clear(e);
+	case MOOR_MRC_TYPE_MW_1:
+	case MOOR_MRC_TYPE_MW_2:
+		return consumer && body_clear(e);
 	default:
 		return false;
 	}
 }
 
-/*
- * Finds the valid entry of an index and checks all but rights and range.
- * Return: its dynamic state; NULL: there is none.
- */
-static struct mr_dynamic *find_entry(struct nic *nic, uint32_t index,
-				     struct moor_mr_context *entry,
-				     struct xlat *xlat)
+struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
+				 struct moor_mr_context *entry,
+				 struct xlat *xlat)
 {
 	const struct moor_mr_context *kept = NULL;
 	struct mr_dynamic *dyn;
@@ -173,7 +173,6 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	uint32_t index = key_index(key);
 	struct moor_mr_context entry;
 	struct mr_dynamic *dyn;
-	uint64_t word, offset;
 	uint8_t syndrome;
 
 	grant->index = index;
@@ -183,24 +182,25 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_NONE;
 	}
 
-	dyn = find_entry(nic, index, &entry, &grant->xlat);
-	word = le64toh(entry.valid);
-	if (!dyn || word >> 32 != key || dyn->revoked)
+	dyn = mr_find_entry(nic, index, &entry, &grant->xlat);
+	if (!dyn || dyn->key != key || dyn->revoked)
 		return MOOR_SYN_KEY;
+	if (is_window(dyn->word))
+		return mw_grant(nic, actor, index, &entry, addr, len, need,
+				grant);
 	if (le32toh(entry.pd) != actor->pd)
 		return MOOR_SYN_PD;
 	syndrome = check_rights(le32toh(entry.access), need);
 	if (syndrome)
 		return syndrome;
-	if ((word & MOOR_MRC_TYPE) == MOOR_MRC_TYPE_ALL)
+	if (FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL)
 		return grant_all(actor, addr, len, grant);
 
-	offset = addr - le64toh(entry.iova);
-	if (addr < le64toh(entry.iova) || len > le64toh(entry.length) ||
-	    offset > le64toh(entry.length) - len)
+	if (!range_inside(addr, len, le64toh(entry.iova),
+			  le64toh(entry.length)))
 		return MOOR_SYN_BOUNDS;
 	grant->kind = MR_KIND_TABLE;
-	grant->first = grant->xlat.offset + offset;
+	grant->first = grant->xlat.offset + (addr - le64toh(entry.iova));
 	grant->node.entries = NULL;
 	return MOOR_SYN_NONE;
 }
@@ -236,13 +236,13 @@ static uint32_t compared_bits(uint32_t key)
 	       ~(uint32_t)MOOR_KEY_CONSUMER : ~0u;
 }
 
-static struct mr_dynamic *find_key(struct nic *nic, uint32_t key,
-				   struct moor_mr_context *entry)
+struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
+			       struct moor_mr_context *entry)
 {
 	struct mr_dynamic *dyn;
 	struct xlat xlat;
 
-	dyn = find_entry(nic, key_index(key), entry, &xlat);
+	dyn = mr_find_entry(nic, key_index(key), entry, &xlat);
 	if (!dyn || ((le64toh(entry->valid) >> 32) ^ key) & compared_bits(key))
 		return NULL;
 	return dyn;
@@ -272,7 +272,7 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 	for (i = 0; i < count; i++) {
 		uint32_t key = le32toh(cmd->key[i]);
 		struct moor_mr_context entry;
-		struct mr_dynamic *dyn = find_key(nic, key, &entry);
+		struct mr_dynamic *dyn = mr_find_key(nic, key, &entry);
 
 		if (!dyn || dyn->revoked) {
 			log_refused("HWI 6.5", "revoke of key 0x%08x: %s", key,
@@ -281,6 +281,8 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 		} else if (dyn->windows) {
 			busy |= 1u << i;
 		} else {
+			if (dyn->bound)
+				mw_unbind(nic, key_index(key));
 			dyn->revoked = true;
 			if (nic->strict)
 				mr_strict_drop(nic, key_index(key));
@@ -297,30 +299,38 @@ uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
 	const struct moor_cmd_mr_query *cmd = (const void *)raw;
 	struct moor_cpl_mr_query *out = (void *)cpl->out;
 	struct moor_mr_context entry;
-	struct mr_dynamic *dyn = find_key(nic, le32toh(cmd->key), &entry);
+	struct mr_dynamic *dyn = mr_find_key(nic, le32toh(cmd->key), &entry);
 
 	if (!dyn)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_mr_query, key);
-	out->state = dyn->revoked ? MOOR_MR_STATE_REVOKED : MOOR_MR_STATE_VALID;
-	out->type = le64toh(entry.valid) & MOOR_MRC_TYPE;
-	out->key = htole32(le64toh(entry.valid) >> 32);
-	out->windows = htole32(dyn->windows);
-	out->access = entry.access;
-	out->iova = entry.iova;
-	out->length = entry.length;
+	out->type = FIELD(MOOR_MRC_TYPE, dyn->word);
+	out->key = htole32(dyn->key);
+	if (dyn->revoked) {
+		out->state = MOOR_MR_STATE_REVOKED;
+	} else if (is_window(dyn->word)) {
+		mw_query(nic, key_index(dyn->key), out);
+	} else {
+		out->state = MOOR_MR_STATE_VALID;
+		out->windows = htole32(dyn->windows);
+		out->access = entry.access;
+		out->iova = entry.iova;
+		out->length = entry.length;
+	}
 	return MOOR_CMD_OK;
 }
 
 bool mr_init(struct nic *nic)
 {
 	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
-	return nic->mr && (!nic->cfg.strict || mr_strict_init(nic));
+	nic->mw = calloc(NIC_NUM_MW, sizeof(*nic->mw));
+	return nic->mr && nic->mw && (!nic->cfg.strict || mr_strict_init(nic));
 }
 
 void mr_exit(struct nic *nic)
 {
 	free(nic->mr);
+	free(nic->mw);
 	if (nic->strict)
 		mr_strict_exit(nic);
 }

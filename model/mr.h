@@ -13,6 +13,7 @@ struct mr_actor {
 	uint32_t qpn;
 	uint32_t pd;
 	bool kernel;		/* MOOR_QP_FLAG_KERNEL */
+	uint32_t windows;	/* of type 2 bound on it: first index, or 0 */
 };
 
 enum mr_kind {
@@ -71,6 +72,39 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *cmd,
 		  struct moor_cpl *cpl);
 uint8_t mr_query(struct nic *nic, const struct moor_cmd *cmd,
 		 struct moor_cpl *cpl);
+
+/* mw.c: memory windows (HWI 6.7) */
+
+/* What BIND_MW asks for. */
+struct mw_request {
+	uint32_t mw_key;
+	uint32_t new_key;
+	uint32_t mr_lkey;
+	uint32_t access;	/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
+	uint64_t addr;
+	uint64_t length;
+};
+
+/**
+ * mw_bind() - bind a window, or unbind one of type 1
+ * @nic:   the NIC
+ * @actor: the QP whose send queue the request is in
+ * @req:   what it asks for
+ *
+ * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
+ */
+uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
+		const struct mw_request *req);
+/* Would mw_invalidate() work? */
+uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
+			    uint32_t key);
+/* LOCAL_INV by, or SEND_INV to, this QP. Return: MOOR_SYN_NONE, or why not. */
+uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
+		      uint32_t key);
+/* The QP goes, or is reset: its type 2 windows are unbound. */
+void mw_unbind_all(struct nic *nic, struct mr_actor *actor);
+uint8_t mw_list(struct nic *nic, const struct moor_cmd *cmd,
+		struct moor_cpl *cpl);
 
 /* mr_strict.c: what --strict keeps until a revoke. */
 struct moor_mr_context;

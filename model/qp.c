@@ -26,6 +26,7 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 {
 	timer_stop(&nic->timers, &qp->timer);
 	qp_leave_list(qp);
+	mw_unbind_all(nic, &qp->actor);
 	queue_rewind(&qp->sq);
 	queue_rewind(&qp->rq);
 	if (qp->sq.exists)

@@ -26,12 +26,14 @@ struct send_wqe {
 	uint8_t num_sge;
 	uint32_t index;		/* free-running */
 	uint32_t imm;		/* as it was stored */
+	uint32_t inv_key;	/* SEND_INV, LOCAL_INV */
 	uint32_t rkey;
 	uint32_t length;	/* of the message */
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	uint64_t swap_add;
 	uint64_t compare;
+	struct mw_request bind;
 	struct segment sge[NIC_MAX_SGE];
 	uint8_t data[NIC_MAX_INLINE];
 };

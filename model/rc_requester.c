@@ -26,6 +26,13 @@ static bool is_atomic(const struct send_wqe *wqe)
 	       wqe->opcode == MOOR_WQE_FETCH_ADD;
 }
 
+/* Concerns this NIC alone: no responder is asked. */
+static bool is_local(const struct send_wqe *wqe)
+{
+	return wqe->opcode == MOOR_WQE_LOCAL_INV ||
+	       wqe->opcode == MOOR_WQE_BIND_MW;
+}
+
 void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
 		       uint8_t syndrome)
 {
@@ -213,14 +220,12 @@ static enum rc_answer move(struct nic *nic, struct qp *qp, struct qp *peer,
 	return RC_ACK;
 }
 
-static void acked(struct nic *nic, struct qp *qp)
+static void finished(struct nic *nic, struct qp *qp)
 {
 	struct requester *req = &qp->req;
 
 	req->active = false;
 	req->message = 0;
-	req->psn = (req->psn + rc_packets(qp, req->wqe.length)) &
-		   NIC_NUMBER_MASK;
 	if (req->wqe.flags & MOOR_WQE_FLAG_SIGNALED)
 		complete_send(nic, qp, &req->wqe, MOOR_WC_SUCCESS,
 			      MOOR_SYN_NONE);
@@ -228,14 +233,32 @@ static void acked(struct nic *nic, struct qp *qp)
 		qp_drained(nic, qp);
 }
 
+static void do_local(struct nic *nic, struct qp *qp)
+{
+	const struct send_wqe *wqe = &qp->req.wqe;
+	uint8_t syndrome = wqe->opcode == MOOR_WQE_BIND_MW ?
+			   mw_bind(nic, &qp->actor, &wqe->bind) :
+			   mw_invalidate(nic, &qp->actor, wqe->inv_key);
+
+	if (syndrome)
+		rc_requester_fail(nic, qp, MOOR_WC_MW_BIND_ERR, syndrome);
+	else
+		finished(nic, qp);
+}
+
 enum rc_step rc_requester_step(struct nic *nic, struct qp *qp,
 			       uint32_t *budget)
 {
 	struct requester *req = &qp->req;
-	struct qp *peer = rc_peer(nic, qp);
 	uint8_t local_syndrome = MOOR_SYN_NONE;
 	enum rc_answer answer = RC_ACK;
+	struct qp *peer;
 
+	if (is_local(&req->wqe)) {
+		do_local(nic, qp);
+		return RC_NEXT;
+	}
+	peer = rc_peer(nic, qp);
 	/* The responder was reset, or failed, halfway through. */
 	if (!peer || (req->message && peer->resp.message != req->message))
 		return nothing_answers(nic, qp);
@@ -257,6 +280,8 @@ enum rc_step rc_requester_step(struct nic *nic, struct qp *qp,
 		answer = rc_responder_end(nic, peer, qp);
 	if (answer != RC_ACK)
 		return not_acked(nic, qp, peer, answer);
-	acked(nic, qp);
+	req->psn = (req->psn + rc_packets(qp, req->wqe.length)) &
+		   NIC_NUMBER_MASK;
+	finished(nic, qp);
 	return RC_NEXT;
 }

@@ -6,7 +6,8 @@
 #include "qp.h"
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
-#define SENDS		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM))
+#define SENDS		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
+			 OPCODE_BIT(SEND_INV))
 #define WRITES		(OPCODE_BIT(WRITE) | OPCODE_BIT(WRITE_IMM))
 
 static bool gid_matches(const struct nic *nic, uint8_t index,
@@ -98,11 +99,19 @@ static enum rc_answer take_receive(struct nic *nic, struct qp *qp)
 }
 
 static enum rc_answer begin_send(struct nic *nic, struct qp *qp,
-				 const struct send_wqe *wqe)
+				 struct qp *from)
 {
+	const struct send_wqe *wqe = &from->req.wqe;
 	struct responder *resp = &qp->resp;
 	enum rc_answer answer = look_for_receive(nic, qp);
+	uint8_t syndrome;
 
+	/* What cannot be invalidated is refused before data is placed. */
+	if (answer == RC_ACK && wqe->opcode == MOOR_WQE_SEND_INV) {
+		syndrome = mw_check_invalidate(nic, &qp->actor, wqe->inv_key);
+		if (syndrome)
+			return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+	}
 	if (answer == RC_ACK)
 		answer = take_receive(nic, qp);
 	if (answer != RC_ACK)
@@ -158,7 +167,7 @@ static enum rc_answer begin_message(struct nic *nic, struct qp *qp,
 	enum rc_answer answer;
 
 	if (SENDS & 1u << wqe->opcode)
-		return begin_send(nic, qp, wqe);
+		return begin_send(nic, qp, from);
 	if (WRITES & 1u << wqe->opcode) {
 		answer = begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_WRITE);
 		if (answer == RC_ACK && wqe->opcode == MOOR_WQE_WRITE_IMM)
@@ -256,8 +265,14 @@ enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
 	const struct send_wqe *wqe = &from->req.wqe;
 	struct responder *resp = &qp->resp;
 	enum rc_answer answer;
+	uint8_t syndrome;
 
 	resp->message = 0;
+	if (wqe->opcode == MOOR_WQE_SEND_INV) {
+		syndrome = mw_invalidate(nic, &qp->actor, wqe->inv_key);
+		if (syndrome)
+			return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+	}
 	if (wqe->opcode == MOOR_WQE_WRITE_IMM) {
 		answer = look_for_receive(nic, qp);
 		if (answer == RC_ACK)

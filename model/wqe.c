@@ -9,12 +9,14 @@
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
 
-/* LOCAL_INV, BIND_MW, REG_MR and SEND_INV come with features not offered. */
+/* REG_MR comes with a feature not offered. */
 #define KNOWN		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
-			 OPCODE_BIT(WRITE) | OPCODE_BIT(WRITE_IMM) | \
-			 OPCODE_BIT(READ) | ATOMIC)
+			 OPCODE_BIT(SEND_INV) | OPCODE_BIT(WRITE) | \
+			 OPCODE_BIT(WRITE_IMM) | OPCODE_BIT(READ) | ATOMIC | \
+			 LOCAL)
+#define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW))
 #define ATOMIC		(OPCODE_BIT(CMP_SWAP) | OPCODE_BIT(FETCH_ADD))
-#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC))
+#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL))
 
 /* Return: the bytes of all. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
@@ -60,6 +62,28 @@ static void fetch_atomic(struct send_wqe *wqe, const uint8_t *from)
 	wqe->compare = le64toh(raw.compare);
 }
 
+/* An opcode that moves no data. */
+static bool fetch_local(struct send_wqe *wqe, const uint8_t *from)
+{
+	struct moor_wqe_bind raw;
+
+	wqe->length = 0;
+	if (wqe->num_sge)
+		return false;
+	if (wqe->opcode != MOOR_WQE_BIND_MW)
+		return true;
+	fetch(&raw, from, sizeof(raw));
+	wqe->bind = (struct mw_request){
+		.mw_key = le32toh(raw.mw_key),
+		.new_key = le32toh(raw.new_key),
+		.mr_lkey = le32toh(raw.mr_lkey),
+		.access = le32toh(raw.access),
+		.addr = le64toh(raw.addr),
+		.length = le64toh(raw.length),
+	};
+	return true;
+}
+
 enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe)
 {
@@ -76,6 +100,7 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	wqe->flags = head.flags;
 	wqe->num_sge = head.num_sge;
 	wqe->imm = head.imm;
+	wqe->inv_key = le32toh(head.inv_key);
 	wqe->wr_id = le64toh(head.wr_id);
 	wqe->remote_addr = le64toh(head.remote_addr);
 	wqe->rkey = le32toh(head.rkey);
@@ -87,6 +112,9 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 		return fetch_inline(wqe, from + segment,
 				    le32toh(head.inline_length),
 				    qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
+	if (LOCAL & 1u << head.opcode)
+		return fetch_local(wqe, from + segment) ? WQE_OK :
+							  WQE_MALFORMED;
 	if (ATOMIC & 1u << head.opcode) {
 		if (head.num_sge != 1)
 			return WQE_MALFORMED;

@@ -296,7 +296,7 @@ static void test_checks(void)
 		  0, MOOR_WC_SUCCESS);
 	try_local("unknown opcode", 0x55, sge(0, 8, 0), false, RIGHTS,
 		  MOOR_WC_LOC_QP_OP_ERR);
-	try_local("LOCAL_INV is not offered", MOOR_WQE_LOCAL_INV, sge(0, 8, 0),
+	try_local("LOCAL_INV with an SGE", MOOR_WQE_LOCAL_INV, sge(0, 8, 0),
 		  false, RIGHTS, MOOR_WC_LOC_QP_OP_ERR);
 	try_local("atomic of 4 bytes", MOOR_WQE_FETCH_ADD, sge(0, 4, 0), false,
 		  RIGHTS, MOOR_WC_LOC_LEN_ERR);
