@@ -260,7 +260,8 @@ static void shuffle(struct nic *nic, struct moor_cpl *cpl, uint32_t count)
 
 void command_run(struct nic *nic)
 {
-	struct moor_cpl cpl[COMMANDS_AT_ONCE];
+	/* What a command answers with has fields of eight bytes. */
+	struct moor_cpl cpl[COMMANDS_AT_ONCE] __attribute__((aligned(8)));
 	uint32_t waiting = commands_waiting(nic), done = 0, i;
 
 	if (!waiting)

@@ -24,7 +24,8 @@ struct guest {
 	unsigned int raised[NIC_NUM_VECTORS];
 	uint64_t cmd_base, cpl_base, doze, eq_base[3];
 	uint32_t eq_consumer[3];
-	struct moor_cpl cpl;		/* of the command last done */
+	/* Of the command last done; answers have fields of eight bytes. */
+	struct moor_cpl cpl __attribute__((aligned(8)));
 	uint32_t next_mr;
 };
 

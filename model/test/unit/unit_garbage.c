@@ -10,6 +10,8 @@
 
 #define ROUNDS		400
 #define STEPS		400
+#define FIRST_WINDOW	0x8000u
+#define WINDOWS		4
 
 static uint64_t state;
 
@@ -59,7 +61,8 @@ static void scribble(struct guest *g)
 
 static void scribble_bars(struct guest *g)
 {
-	uint64_t *entry = (uint64_t *)g->mr_bar + 8 * below(16) + below(8);
+	uint64_t index = below(2) ? below(16) : FIRST_WINDOW + below(WINDOWS);
+	uint64_t *entry = (uint64_t *)g->mr_bar + 8 * index + below(8);
 	uint64_t *slot = (uint64_t *)g->db_bar + MOOR_DB_SLOTS_PER_PAGE +
 			 below(24);
 
@@ -97,6 +100,12 @@ static struct moor_xlat some_xlat(struct guest *g, uint64_t *pages)
 	return x;
 }
 
+static uint32_t some_window(void)
+{
+	return (FIRST_WINDOW + (uint32_t)below(WINDOWS)) << 16 | 0x1200 |
+	       (uint32_t)below(4);
+}
+
 static void some_command(struct guest *g, uint64_t *pages)
 {
 	static const uint8_t opcodes[] = {
@@ -109,6 +118,8 @@ static void some_command(struct guest *g, uint64_t *pages)
 		struct moor_cmd_resize_cq resize;
 		struct moor_cmd_create_qp qp;
 		struct moor_cmd_modify_qp modify;
+		struct moor_cmd_mr_revoke revoke;
+		struct moor_cmd_mr_windows windows;
 		uint8_t bytes[MOOR_CMD_SIZE];
 	} cmd = { 0 };
 	unsigned int i;
@@ -141,6 +152,18 @@ static void some_command(struct guest *g, uint64_t *pages)
 		cmd.qp.sq = some_xlat(g, pages);
 		cmd.qp.rq = some_xlat(g, pages);
 		break;
+	case MOOR_CMD_MR_REVOKE:
+		cmd.revoke.count = 1;
+		cmd.revoke.reserved1 = 0;
+		memset(cmd.revoke.key, 0, sizeof(cmd.revoke.key));
+		cmd.revoke.key[0] = below(2) ? some_window() :
+				    (uint32_t)(2 + below(4)) << 16 | 0x1234;
+		break;
+	case MOOR_CMD_MR_WINDOWS:
+		cmd.windows.key = (uint32_t)(2 + below(4)) << 16 | 0x1234;
+		cmd.windows.cursor = below(2) ? 0 : (uint32_t)odd_number();
+		cmd.windows.buffer = pages[below(4)];
+		break;
 	case MOOR_CMD_MODIFY_QP:
 		cmd.modify.qpn = below(2) ? 0x4003 : 0x8004;
 		cmd.modify.mask = (uint32_t)below(1 << 14);
@@ -162,13 +185,29 @@ static void some_command(struct guest *g, uint64_t *pages)
 	command(g, &cmd, sizeof(cmd));
 }
 
+static void some_bind(struct moor_sq_wqe *wqe, uint64_t buf)
+{
+	uint32_t key = some_window();
+	struct moor_wqe_bind bind = {
+		.mw_key = key, .new_key = key ^ (uint32_t)below(4),
+		.mr_lkey = (uint32_t)(2 + below(4)) << 16 | 0x1234,
+		.access = below(8) ? (uint32_t)below(8) << 1 : (uint32_t)rnd(),
+		.addr = below(8) ? buf + below(8192) : odd_number(),
+		.length = below(8) ? below(8192) : odd_number(),
+	};
+
+	memcpy(wqe + 1, &bind, sizeof(bind));
+}
+
 static void some_send(struct guest *g, struct guest_qp *qp, uint64_t buf)
 {
-	static const uint8_t opcodes[] = { 0, 1, 3, 4, 5, 6, 7, 8, 0x33 };
+	static const uint8_t opcodes[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 0x33 };
 	struct moor_sq_wqe *wqe;
 	unsigned int n = (unsigned int)below(4);
 
 	wqe = next_send(g, qp, opcodes[below(sizeof(opcodes))], 1);
+	if (wqe->opcode == MOOR_WQE_BIND_MW || wqe->opcode == MOOR_WQE_LOCAL_INV)
+		n = !below(16);
 	while (n--)
 		add_sge(wqe, sge(below(4) ? buf + below(8192) : odd_number(),
 				 (uint32_t)(below(4) ? below(5000) :
@@ -176,7 +215,13 @@ static void some_send(struct guest *g, struct guest_qp *qp, uint64_t buf)
 				 (uint32_t)(2 + below(4)) << 16 | 0x1234));
 	wqe->remote_addr = below(4) ? buf + below(8192) : odd_number();
 	wqe->rkey = (uint32_t)(2 + below(4)) << 16 | 0x1234;
-	if (!below(3)) {
+	if (below(2))
+		wqe->rkey = some_window();
+	if (wqe->opcode == MOOR_WQE_BIND_MW)
+		some_bind(wqe, buf);
+	if (wqe->opcode == MOOR_WQE_LOCAL_INV || wqe->opcode == MOOR_WQE_SEND_INV)
+		wqe->inv_key = some_window();
+	if (wqe->opcode != MOOR_WQE_BIND_MW && !below(3)) {
 		wqe->flags |= MOOR_WQE_FLAG_INLINE;
 		wqe->inline_length = (uint32_t)(below(2) ? below(600) :
 							   odd_number());
@@ -277,12 +322,18 @@ static void a_round(bool strict, unsigned int *worked)
 	}
 	for (i = 0; i < 4; i++) {
 		struct moor_mr_context e = {
-			.pd = 5, .access = 0xf, .iova = pages[0],
+			.pd = 5, .access = 0x1f, .iova = pages[0],
 			.length = 16384, .xlat = i ? some_xlat(g, pages) :
 						     flat(pages[0]),
 		};
 
 		put_entry(g, (i + 2) << 16 | 0x1234, &e, MOOR_MRC_TYPE_MR);
+	}
+	for (i = 0; i < WINDOWS; i++) {
+		struct moor_mr_context e = { .pd = 5 };
+
+		put_entry(g, (FIRST_WINDOW + i) << 16 | 0x1200, &e,
+			  i & 1 ? MOOR_MRC_TYPE_MW_2 : MOOR_MRC_TYPE_MW_1);
 	}
 	connect_qp(g, &qp[0], qp[1].qpn);
 	connect_qp(g, &qp[1], qp[0].qpn);
