@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+
 #include "moor.h"
 #include "moor_abi.h"
 
@@ -63,15 +66,20 @@ static void moor_free_context(struct ibv_context *context)
 }
 
 static const struct verbs_context_ops moor_context_ops = {
+	.alloc_dm = moor_alloc_dm,
+	.alloc_mw = moor_alloc_mw,
+	.alloc_null_mr = moor_alloc_null_mr,
 	.alloc_parent_domain = moor_alloc_parent_domain,
 	.alloc_pd = moor_alloc_pd,
 	.alloc_td = moor_alloc_td,
+	.bind_mw = moor_bind_mw,
 	.cq_event = moor_cq_event,
 	.create_ah = moor_create_ah,
 	.create_cq = moor_create_cq,
 	.create_cq_ex = moor_create_cq_ex,
 	.create_qp = moor_create_qp,
 	.create_qp_ex = moor_create_qp_ex,
+	.dealloc_mw = moor_dealloc_mw,
 	.dealloc_pd = moor_dealloc_pd,
 	.dealloc_td = moor_dealloc_td,
 	.dereg_mr = moor_dereg_mr,
@@ -79,6 +87,10 @@ static const struct verbs_context_ops moor_context_ops = {
 	.destroy_cq = moor_destroy_cq,
 	.destroy_qp = moor_destroy_qp,
 	.free_context = moor_free_context,
+	.free_dm = moor_free_dm,
+	.import_dm = moor_import_dm,
+	.import_mr = moor_import_mr,
+	.import_pd = moor_import_pd,
 	.modify_qp = moor_modify_qp,
 	.poll_cq = moor_poll_cq,
 	.post_recv = moor_post_recv,
@@ -86,9 +98,14 @@ static const struct verbs_context_ops moor_context_ops = {
 	.query_device_ex = moor_query_device_ex,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
+	.reg_dm_mr = moor_reg_dm_mr,
 	.reg_mr = moor_reg_mr,
 	.req_notify_cq = moor_req_notify_cq,
+	.rereg_mr = moor_rereg_mr,
 	.resize_cq = moor_resize_cq,
+	.unimport_dm = moor_unimport_dm,
+	.unimport_mr = moor_unimport_mr,
+	.unimport_pd = moor_unimport_pd,
 };
 
 /* HWI 1: another major version is another interface. */
@@ -107,7 +124,7 @@ static int check_version(const struct ibv_device *device, uint32_t version)
 }
 
 static int map_doze(struct moor_context *ctx, int cmd_fd,
-		    const struct moor_ucmd_get_context_resp *resp)
+		    const struct moor_alloc_ucontext_resp *resp)
 {
 	void *page;
 
@@ -137,43 +154,91 @@ static int get_limits(struct moor_context *ctx)
 	return 0;
 }
 
-static struct verbs_context *moor_alloc_context(struct ibv_device *device,
-						int cmd_fd, void *private_data)
+/* What a context that was opened and one that is imported have in common. */
+static int init_context(struct moor_context *ctx,
+			const struct moor_alloc_ucontext_resp *resp)
 {
-	struct moor_ucmd_get_context_resp resp = {};
+	struct ibv_context *context = &ctx->vctx.context;
+	int err;
+
+	err = check_version(context->device, resp->hw_version);
+	if (err)
+		return err;
+	err = map_doze(ctx, context->cmd_fd, resp);
+	if (err)
+		return err;
+	err = get_limits(ctx);
+	if (err) {
+		unmap_doze(ctx);
+		return err;
+	}
+	ctx->null_lkey = resp->null_lkey;
+	ctx->max_inline = resp->max_inline;
+	pthread_mutex_init(&ctx->lock, NULL);
+	list_head_init(&ctx->doorbell_pages);
+	verbs_set_ops(&ctx->vctx, &moor_context_ops);
+	return 0;
+}
+
+static int get_context(struct moor_context *ctx,
+		       struct moor_alloc_ucontext_resp *resp)
+{
+	struct moor_ucmd_get_context_resp raw = {};
 	struct moor_ucmd_get_context cmd = {};
+	int err;
+
+	err = ibv_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
+				  &raw.ibv_resp, sizeof(raw));
+	*resp = raw.drv_payload;
+	return err;
+}
+
+static int query_context(struct moor_context *ctx,
+			 struct moor_alloc_ucontext_resp *resp)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DEVICE,
+			       UVERBS_METHOD_QUERY_CONTEXT, 1);
+
+	fill_attr_out_ptr(cmd, MOOR_ATTR_QUERY_CONTEXT_RESP, resp);
+	return ibv_cmd_query_context(&ctx->vctx.context, cmd);
+}
+
+static struct verbs_context *
+make_context(struct ibv_device *device, int cmd_fd,
+	     int (*get)(struct moor_context *ctx,
+			struct moor_alloc_ucontext_resp *resp))
+{
+	struct moor_alloc_ucontext_resp resp = {};
 	struct moor_context *ctx;
 	int err;
 
-	(void)private_data;
 	ctx = verbs_init_and_alloc_context(device, cmd_fd, ctx, vctx,
 					   RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-	err = ibv_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
-				  &resp.ibv_resp, sizeof(resp));
+	err = get(ctx, &resp);
 	if (!err)
-		err = check_version(device, resp.hw_version);
+		err = init_context(ctx, &resp);
 	if (!err)
-		err = map_doze(ctx, cmd_fd, &resp);
-	if (err)
-		goto uninit;
-	err = get_limits(ctx);
-	if (err)
-		goto unmap;
-	ctx->max_inline = resp.max_inline;
-	pthread_mutex_init(&ctx->lock, NULL);
-	list_head_init(&ctx->doorbell_pages);
-	verbs_set_ops(&ctx->vctx, &moor_context_ops);
-	return &ctx->vctx;
+		return &ctx->vctx;
 
-unmap:
-	unmap_doze(ctx);
-uninit:
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 	errno = err;
 	return NULL;
+}
+
+static struct verbs_context *moor_alloc_context(struct ibv_device *device,
+						int cmd_fd, void *private_data)
+{
+	(void)private_data;
+	return make_context(device, cmd_fd, get_context);
+}
+
+static struct verbs_context *moor_import_context(struct ibv_device *device,
+						 int cmd_fd)
+{
+	return make_context(device, cmd_fd, query_context);
 }
 
 static struct verbs_device *moor_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
@@ -203,6 +268,12 @@ static const struct verbs_device_ops moor_device_ops = {
 	.alloc_device = moor_alloc_device,
 	.uninit_device = moor_uninit_device,
 	.alloc_context = moor_alloc_context,
+	.import_context = moor_import_context,
 };
+
+bool moor_is_context(const struct ibv_context *context)
+{
+	return verbs_get_device(context->device)->ops == &moor_device_ops;
+}
 
 PROVIDER_DRIVER(moor, moor_device_ops);

@@ -34,16 +34,27 @@ struct moor_device {
 	struct verbs_device vdev;
 };
 
+/* A registration that failed: its arguments and the error; 0: none has. */
+struct moor_registration {
+	uint64_t start;
+	uint64_t length;
+	uint64_t iova;
+	uint32_t access;
+	int error;
+};
+
 /**
  * struct moor_context - an open device
  * @vctx: the common part
  * @doze: the dozing word; a constant zero if the device never dozes
+ * @null_lkey: key of the null MR (HWI 6.6)
  * @max_inline: bytes of inline data a WQE may have
  * @max_wr: entries of a work queue
  * @max_sge: SGEs of a WQE
  * @max_cqe: entries of a CQ
  * @lock: protects what follows, except against look-ups in @qps
  * @doorbell_pages: struct moor_doorbell_page
+ * @failed: the last registration that failed
  * @next_cookie: where the search for a free cookie starts
  * @qps: cookie >> MOOR_QP_CHUNK_SHIFT gives the chunk, the rest the entry. An
  *	entry is cleared under the locks of the QP's CQs, so that who holds
@@ -52,6 +63,7 @@ struct moor_device {
 struct moor_context {
 	struct verbs_context vctx;
 	const __le32 *doze;
+	uint32_t null_lkey;
 	uint32_t max_inline;
 	uint32_t max_wr;
 	uint32_t max_sge;
@@ -59,6 +71,7 @@ struct moor_context {
 
 	pthread_mutex_t lock;
 	struct list_head doorbell_pages;
+	struct moor_registration failed;
 	uint32_t next_cookie;
 	struct moor_qp *_Atomic *_Atomic qps[MOOR_QP_CHUNKS];
 };
@@ -176,6 +189,7 @@ struct moor_wq {
  * @wr: ibv_wr_*: the WQE being built; NULL after an error
  * @wr_producer: ibv_wr_*: @sq.producer to be
  * @wr_error: ibv_wr_*: first error since ibv_wr_start()
+ * @wr_bound: ibv_wr_*: windows bound since ibv_wr_start()
  * @parent: parent domain that the QP was made with, or NULL
  */
 struct moor_qp {
@@ -189,7 +203,34 @@ struct moor_qp {
 	struct moor_sq_wqe *wr;
 	uint32_t wr_producer;
 	int wr_error;
+	struct moor_mw *wr_bound;
 	struct moor_pd *parent;
+};
+
+/**
+ * struct moor_mw - a memory window
+ * @mw: the common part; its key is the one after all binds posted
+ * @rkey_before: ibv_wr_*: the key to go back to if the binds are not posted
+ * @next_bound: ibv_wr_*: in moor_qp.wr_bound
+ * @in_batch: ibv_wr_*: whether it is there
+ */
+struct moor_mw {
+	struct ibv_mw mw;
+	uint32_t rkey_before;
+	struct moor_mw *next_bound;
+	bool in_batch;
+};
+
+/**
+ * struct moor_dm - on-NIC memory
+ * @vdm: the common part
+ * @addr: where it is mapped
+ * @length: bytes; whole pages are mapped
+ */
+struct moor_dm {
+	struct verbs_dm vdm;
+	void *addr;
+	size_t length;
 };
 
 struct moor_ah {
@@ -225,6 +266,16 @@ static inline struct moor_qp *to_moor_qp(struct ibv_qp *qp)
 static inline struct moor_qp *to_moor_qp_ex(struct ibv_qp_ex *qp)
 {
 	return container_of(qp, struct moor_qp, vqp.qp_ex);
+}
+
+static inline struct moor_mw *to_moor_mw(struct ibv_mw *mw)
+{
+	return container_of(mw, struct moor_mw, mw);
+}
+
+static inline struct moor_dm *to_moor_dm(struct ibv_dm *dm)
+{
+	return container_of(dm, struct moor_dm, vdm.dm);
 }
 
 static inline void moor_lock_init(struct moor_lock *lock, bool needed)
@@ -266,6 +317,9 @@ static inline struct moor_qp *moor_qp_find(struct moor_context *ctx,
 				    memory_order_acquire);
 }
 
+/* moor.c */
+bool moor_is_context(const struct ibv_context *context);
+
 /* buf.c */
 int moor_buf_alloc(struct moor_buf *buf, size_t size, struct moor_pd *parent,
 		   enum moor_resource resource);
@@ -284,7 +338,34 @@ bool moor_single_threaded(const struct moor_pd *parent);
 /* mr.c */
 struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   uint64_t hca_va, int access);
+int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+		  void *addr, size_t length, int access);
+struct ibv_mr *moor_alloc_null_mr(struct ibv_pd *pd);
 int moor_dereg_mr(struct verbs_mr *vmr);
+
+/* mw.c */
+struct ibv_mw *moor_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int moor_dealloc_mw(struct ibv_mw *mw);
+int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		 struct ibv_mw_bind *mw_bind);
+int moor_put_bind(struct moor_sq_wqe *wqe, struct ibv_mw *mw, uint32_t rkey,
+		  const struct ibv_mw_bind_info *info);
+
+/* dm.c */
+struct ibv_dm *moor_alloc_dm(struct ibv_context *context,
+			     struct ibv_alloc_dm_attr *attr);
+int moor_free_dm(struct ibv_dm *dm);
+struct ibv_dm *moor_import_dm(struct ibv_context *context, uint32_t handle);
+void moor_unimport_dm(struct ibv_dm *dm);
+struct ibv_mr *moor_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
+			      uint64_t offset, size_t length,
+			      unsigned int access);
+
+/* import.c */
+struct ibv_pd *moor_import_pd(struct ibv_context *context, uint32_t handle);
+void moor_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *moor_import_mr(struct ibv_pd *pd, uint32_t handle);
+void moor_unimport_mr(struct ibv_mr *mr);
 
 /* ah.c */
 struct ibv_ah *moor_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Memory regions. The kernel does the work; a dereg_mr that is refused with
- * EBUSY (a window is bound) leaves the region as it was.
+ * Memory regions. The kernel does the work; a dereg_mr or rereg_mr that is
+ * refused with EBUSY (a window is bound) leaves the region as it was.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "moor.h"
+
+/* What was asked for when a registration failed; see moordv_last_refusal(). */
+static void note_failure(struct ibv_context *context, int err,
+			 const struct moor_registration *asked)
+{
+	struct moor_context *ctx = to_moor_context(context);
+
+	pthread_mutex_lock(&ctx->lock);
+	ctx->failed = *asked;
+	ctx->failed.error = err;
+	pthread_mutex_unlock(&ctx->lock);
+}
 
 struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   uint64_t hca_va, int access)
@@ -22,6 +34,12 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	err = ibv_cmd_reg_mr(pd, addr, length, hca_va, access, vmr,
 			     &cmd, sizeof(cmd), &resp, sizeof(resp));
 	if (err) {
+		struct moor_registration asked = {
+			.start = (uintptr_t)addr, .length = length,
+			.iova = hca_va, .access = access,
+		};
+
+		note_failure(pd->context, err, &asked);
 		free(vmr);
 		errno = err;
 		return NULL;
@@ -29,10 +47,54 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	return &vmr->ibv_mr;
 }
 
+int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+		  void *addr, size_t length, int access)
+{
+	struct ib_uverbs_rereg_mr_resp resp;
+	struct ibv_context *context = vmr->ibv_mr.context;
+	struct ibv_rereg_mr cmd;
+	int err;
+
+	err = ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr,
+			       access, pd, &cmd, sizeof(cmd), &resp,
+			       sizeof(resp));
+	if (err) {
+		struct moor_registration asked = {
+			.start = (uintptr_t)addr, .length = length,
+			.iova = (uintptr_t)addr, .access = access,
+		};
+
+		note_failure(context, err, &asked);
+		/* libibverbs tells the caller that a command failed, no more. */
+		errno = err;
+	}
+	return err;
+}
+
+/*
+ * The null MR is one key of the device, good with every PD: the kernel has no
+ * part in it.
+ */
+struct ibv_mr *moor_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct verbs_mr *vmr = calloc(1, sizeof(*vmr));
+
+	if (!vmr)
+		return NULL;
+	vmr->mr_type = IBV_MR_TYPE_NULL_MR;
+	vmr->ibv_mr.context = pd->context;
+	vmr->ibv_mr.pd = pd;
+	vmr->ibv_mr.length = SIZE_MAX;
+	vmr->ibv_mr.lkey = to_moor_context(pd->context)->null_lkey;
+	return &vmr->ibv_mr;
+}
+
 int moor_dereg_mr(struct verbs_mr *vmr)
 {
-	int err = ibv_cmd_dereg_mr(vmr);
+	int err = 0;
 
+	if (vmr->mr_type != IBV_MR_TYPE_NULL_MR)
+		err = ibv_cmd_dereg_mr(vmr);
 	if (err)
 		return err;
 	free(vmr);

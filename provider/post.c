@@ -13,6 +13,8 @@
 #define OP_IMM		(1 << 1)	/* has immediate data */
 #define OP_ATOMIC	(1 << 2)
 #define OP_GATHERS	(1 << 3)	/* reads local memory: inline is possible */
+#define OP_INV		(1 << 4)	/* names a key to invalidate */
+#define OP_LOCAL	(1 << 5)	/* moves no data */
 #define OP_KNOWN	(1 << 7)
 
 struct op_info {
@@ -33,6 +35,11 @@ static const struct op_info ops[] = {
 				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MOOR_WQE_FETCH_ADD,
 				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
+	[IBV_WR_SEND_WITH_INV] = { MOOR_WQE_SEND_INV,
+				OP_KNOWN | OP_GATHERS | OP_INV },
+	[IBV_WR_LOCAL_INV] = { MOOR_WQE_LOCAL_INV,
+				OP_KNOWN | OP_LOCAL | OP_INV },
+	[IBV_WR_BIND_MW] = { MOOR_WQE_BIND_MW, OP_KNOWN | OP_LOCAL },
 };
 
 static_assert((int)IBV_SEND_FENCE == 1 << 0 && (int)IBV_SEND_SIGNALED == 1 << 1 &&
@@ -100,6 +107,17 @@ static void put_atomic(struct moor_sq_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 }
 
+static int put_local(struct moor_sq_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	wqe->num_sge = 0;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return EINVAL;
+	if (wr->opcode != IBV_WR_BIND_MW)
+		return 0;
+	return moor_put_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+			     &wr->bind_mw.bind_info);
+}
+
 /* Fills the slot of WQE @index. Returns 0 or an errno. */
 static int put_wqe(const struct moor_qp *qp, uint32_t index,
 		   const struct ibv_send_wr *wr)
@@ -121,6 +139,10 @@ static int put_wqe(const struct moor_qp *qp, uint32_t index,
 	wqe->wr_id = htole64(wr->wr_id);
 	if (op->traits & OP_IMM)
 		wqe->imm = wr->imm_data;
+	if (op->traits & OP_INV)
+		wqe->inv_key = htole32(wr->invalidate_rkey);
+	if (op->traits & OP_LOCAL)
+		return put_local(wqe, wr);
 	if (op->traits & OP_ATOMIC) {
 		put_atomic(wqe, wr);
 	} else if (op->traits & OP_REMOTE) {

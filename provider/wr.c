@@ -14,7 +14,10 @@
 			 IBV_QP_EX_WITH_SEND_WITH_IMM | \
 			 IBV_QP_EX_WITH_RDMA_READ | \
 			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
+			 IBV_QP_EX_WITH_LOCAL_INV | \
+			 IBV_QP_EX_WITH_BIND_MW | \
+			 IBV_QP_EX_WITH_SEND_WITH_INV)
 
 static void wr_start(struct ibv_qp_ex *ibqp)
 {
@@ -22,8 +25,22 @@ static void wr_start(struct ibv_qp_ex *ibqp)
 
 	moor_lock(&qp->sq.lock);
 	qp->wr = NULL;
+	qp->wr_bound = NULL;
 	qp->wr_producer = qp->sq.producer;
 	qp->wr_error = moor_sq_open(qp) ? 0 : EINVAL;
+}
+
+/* What is not posted leaves the windows' keys as they were. */
+static void settle_bound(struct moor_qp *qp, bool posted)
+{
+	struct moor_mw *mw;
+
+	while ((mw = qp->wr_bound)) {
+		qp->wr_bound = mw->next_bound;
+		mw->in_batch = false;
+		if (!posted)
+			mw->mw.rkey = mw->rkey_before;
+	}
 }
 
 static int wr_complete(struct ibv_qp_ex *ibqp)
@@ -31,6 +48,8 @@ static int wr_complete(struct ibv_qp_ex *ibqp)
 	struct moor_qp *qp = to_moor_qp_ex(ibqp);
 	int err = qp->wr_error;
 
+	if (unlikely(qp->wr_bound))
+		settle_bound(qp, !err);
 	if (likely(!err && qp->wr_producer != qp->sq.producer)) {
 		qp->sq.producer = qp->wr_producer;
 		moor_slot_store(&qp->sq.slot, qp->wr_producer);
@@ -42,7 +61,10 @@ static int wr_complete(struct ibv_qp_ex *ibqp)
 
 static void wr_abort(struct ibv_qp_ex *ibqp)
 {
-	moor_unlock(&to_moor_qp_ex(ibqp)->sq.lock);
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+
+	settle_bound(qp, false);
+	moor_unlock(&qp->sq.lock);
 }
 
 static uint8_t wr_flags(const struct moor_qp *qp)
@@ -161,6 +183,43 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 	wr_atomic(qp, MOOR_WQE_FETCH_ADD, rkey, remote_addr, add, 0);
 }
 
+static void wr_inv(struct ibv_qp_ex *qp, uint8_t opcode, uint32_t rkey)
+{
+	struct moor_sq_wqe *wqe = wr_begin(to_moor_qp_ex(qp), opcode);
+
+	if (likely(wqe))
+		wqe->inv_key = htole32(rkey);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
+{
+	wr_inv(qp, MOOR_WQE_SEND_INV, rkey);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
+{
+	wr_inv(qp, MOOR_WQE_LOCAL_INV, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ibqp, struct ibv_mw *ibmw,
+		       uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = wr_begin(qp, MOOR_WQE_BIND_MW);
+	struct moor_mw *mw = to_moor_mw(ibmw);
+
+	if (unlikely(!wqe))
+		return;
+	if (!mw->in_batch) {
+		mw->in_batch = true;
+		mw->rkey_before = ibmw->rkey;
+		mw->next_bound = qp->wr_bound;
+		qp->wr_bound = mw;
+	}
+	if (moor_put_bind(wqe, ibmw, rkey, info))
+		wr_fail(qp, EINVAL);
+}
+
 static bool wqe_scatters(const struct moor_sq_wqe *wqe)
 {
 	return wqe->opcode == MOOR_WQE_READ ||
@@ -269,5 +328,11 @@ int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, uint64_t send_ops)
 		qp->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (send_ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		qp->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (send_ops & IBV_QP_EX_WITH_LOCAL_INV)
+		qp->wr_local_inv = wr_local_inv;
+	if (send_ops & IBV_QP_EX_WITH_BIND_MW)
+		qp->wr_bind_mw = wr_bind_mw;
+	if (send_ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		qp->wr_send_inv = wr_send_inv;
 	return 0;
 }

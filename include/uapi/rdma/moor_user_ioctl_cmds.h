@@ -40,6 +40,12 @@ enum moor_device_refusal_attrs {
 	MOOR_ATTR_DEVICE_REFUSAL = (1U << UVERBS_ID_NS_SHIFT),	/* out */
 };
 
+/* UVERBS_METHOD_QUERY_CONTEXT, for a process that imports a context. */
+enum moor_query_context_attrs {
+	/* out: struct moor_alloc_ucontext_resp */
+	MOOR_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
+};
+
 /* Why the last registration of this context that failed did. */
 enum moor_refusal_reason {
 	MOOR_REFUSAL_NONE	= 0,	/* none has failed yet */
@@ -47,7 +53,8 @@ enum moor_refusal_reason {
 	MOOR_REFUSAL_IOVA	= 2,	/* value: iova; not congruent, or wraps */
 	MOOR_REFUSAL_FLAGS	= 3,	/* value: the flags that are not possible */
 	MOOR_REFUSAL_MEMLOCK	= 4,	/* limit: RLIMIT_MEMLOCK; value: pinned now; bytes */
-	MOOR_REFUSAL_PAGE	= 5,	/* value: address of the page that cannot be pinned */
+	MOOR_REFUSAL_PAGE	= 5,	/* value: address of the page that cannot be pinned;
+					 * 0: it could be a moment later */
 	MOOR_REFUSAL_MR_LIMIT	= 6,	/* limit: MRs of the device; value: in use */
 	MOOR_REFUSAL_MEMORY	= 7,	/* the kernel is out of memory */
 	MOOR_REFUSAL_WINDOWS	= 8,	/* value: windows bound */
@@ -63,6 +70,16 @@ struct moor_refusal {
 	__aligned_u64 length;
 	__u32 access;
 	__u32 reserved;
+};
+
+/* UVERBS_OBJECT_PD: does a handle that another process names exist? */
+enum moor_pd_methods {
+	MOOR_METHOD_PD_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum moor_pd_query_attrs {
+	MOOR_ATTR_PD_QUERY_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	MOOR_ATTR_PD_QUERY_RESP,	/* out: struct moor_alloc_pd_resp */
 };
 
 /* UVERBS_OBJECT_DM */

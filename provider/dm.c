@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * On-NIC memory (HWI 7.3): allocated by the kernel, mapped here, copied to and
+ * from by the CPU, registered as a zero-based memory region.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+
+#include "moor.h"
+
+static bool in_range(const struct moor_dm *dm, uint64_t offset, size_t length)
+{
+	return offset <= dm->length && length <= dm->length - offset;
+}
+
+/* Accesses of eight bytes where @dm is aligned to them, never longer ones. */
+static void copy_to(uint8_t *dm, const uint8_t *from, size_t length)
+{
+	uint64_t word;
+
+	for (; length && (uintptr_t)dm % sizeof(word); length--)
+		*(volatile uint8_t *)dm++ = *from++;
+	for (; length >= sizeof(word); length -= sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		*(volatile uint64_t *)dm = word;
+		dm += sizeof(word);
+		from += sizeof(word);
+	}
+	for (; length; length--)
+		*(volatile uint8_t *)dm++ = *from++;
+}
+
+static void copy_from(uint8_t *to, const uint8_t *dm, size_t length)
+{
+	uint64_t word;
+
+	for (; length && (uintptr_t)dm % sizeof(word); length--)
+		*to++ = *(volatile const uint8_t *)dm++;
+	for (; length >= sizeof(word); length -= sizeof(word)) {
+		word = *(volatile const uint64_t *)dm;
+		memcpy(to, &word, sizeof(word));
+		dm += sizeof(word);
+		to += sizeof(word);
+	}
+	for (; length; length--)
+		*to++ = *(volatile const uint8_t *)dm++;
+}
+
+static int memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
+			const void *host_addr, size_t length)
+{
+	struct moor_dm *dm = to_moor_dm(ibdm);
+
+	if (!in_range(dm, offset, length))
+		return EINVAL;
+	copy_to(dm->addr + offset, host_addr, length);
+	/* Out before the doorbell of a request that reads it. */
+	mmio_flush_writes();
+	return 0;
+}
+
+static int memcpy_from_dm(void *host_addr, struct ibv_dm *ibdm, uint64_t offset,
+			  size_t length)
+{
+	struct moor_dm *dm = to_moor_dm(ibdm);
+
+	if (!in_range(dm, offset, length))
+		return EINVAL;
+	copy_from(host_addr, dm->addr + offset, length);
+	return 0;
+}
+
+static size_t mapped_size(const struct moor_dm *dm)
+{
+	return align(dm->length, MOOR_PAGE_SIZE);
+}
+
+/* Maps it. Returns 0 or an errno. */
+static int set_up(struct moor_dm *dm, struct ibv_context *context,
+		  const struct moor_dm_location *where)
+{
+	dm->length = where->length;
+	dm->addr = mmap(NULL, mapped_size(dm), PROT_READ | PROT_WRITE,
+			MAP_SHARED, context->cmd_fd, where->mmap_offset);
+	if (dm->addr == MAP_FAILED)
+		return errno;
+	dm->vdm.dm.memcpy_to_dm = memcpy_to_dm;
+	dm->vdm.dm.memcpy_from_dm = memcpy_from_dm;
+	return 0;
+}
+
+struct ibv_dm *moor_alloc_dm(struct ibv_context *context,
+			     struct ibv_alloc_dm_attr *attr)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
+			       1);
+	struct moor_dm_location where;
+	struct moor_dm *dm;
+	int err;
+
+	if (attr->comp_mask) {
+		errno = EINVAL;
+		return NULL;
+	}
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return NULL;
+	fill_attr_out_ptr(cmd, MOOR_ATTR_ALLOC_DM_RESP, &where);
+	err = ibv_cmd_alloc_dm(context, attr, &dm->vdm, cmd);
+	if (err)
+		goto free_dm;
+	err = set_up(dm, context, &where);
+	if (err)
+		goto free_in_kernel;
+	return &dm->vdm.dm;
+
+free_in_kernel:
+	ibv_cmd_free_dm(&dm->vdm);
+free_dm:
+	free(dm);
+	errno = err;
+	return NULL;
+}
+
+/* EBUSY from the kernel: MRs are registered on it. */
+int moor_free_dm(struct ibv_dm *ibdm)
+{
+	struct moor_dm *dm = to_moor_dm(ibdm);
+	int err = ibv_cmd_free_dm(&dm->vdm);
+
+	if (err)
+		return err;
+	moor_unimport_dm(ibdm);
+	return 0;
+}
+
+struct ibv_dm *moor_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, MOOR_METHOD_DM_QUERY, 2);
+	struct moor_dm_location where;
+	struct moor_dm *dm;
+	int err;
+
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return NULL;
+	fill_attr_in_obj(cmd, MOOR_ATTR_DM_QUERY_HANDLE, handle);
+	fill_attr_out_ptr(cmd, MOOR_ATTR_DM_QUERY_RESP, &where);
+	err = execute_ioctl(context, cmd);
+	if (!err)
+		err = set_up(dm, context, &where);
+	if (err) {
+		free(dm);
+		errno = err;
+		return NULL;
+	}
+	dm->vdm.handle = handle;
+	dm->vdm.dm.handle = handle;
+	dm->vdm.dm.comp_mask = IBV_DM_MASK_HANDLE;
+	dm->vdm.dm.context = context;
+	return &dm->vdm.dm;
+}
+
+void moor_unimport_dm(struct ibv_dm *ibdm)
+{
+	struct moor_dm *dm = to_moor_dm(ibdm);
+
+	munmap(dm->addr, mapped_size(dm));
+	free(dm);
+}
+
+struct ibv_mr *moor_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
+			      uint64_t offset, size_t length,
+			      unsigned int access)
+{
+	struct verbs_mr *vmr;
+	int err;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	err = ibv_cmd_reg_dm_mr(pd, &to_moor_dm(ibdm)->vdm, offset, length,
+				access, vmr, NULL);
+	if (err) {
+		free(vmr);
+		errno = err;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * What moordv.h offers: who holds a memory region, why a registration failed.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <ccan/minmax.h>
+#include <infiniband/cmd_ioctl.h>
+
+#include "moor.h"
+#include "moordv.h"
+
+/* What the kernel takes in one attribute. */
+#define MAX_LISTED	(UINT16_MAX / sizeof(struct moor_window))
+
+static int fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+__attribute__((visibility("default")))
+int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
+			 uint32_t max, uint32_t *bound)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS,
+			       3);
+	uint32_t room = min_t(uint32_t, max, MAX_LISTED);
+	int err;
+
+	if (!moor_is_context(mr->context) ||
+	    verbs_get_mr(mr)->mr_type == IBV_MR_TYPE_NULL_MR)
+		return fail(EOPNOTSUPP);
+	if (!bound)
+		return fail(EINVAL);
+	fill_attr_in_obj(cmd, MOOR_ATTR_MR_WINDOWS_HANDLE, mr->handle);
+	if (room)
+		fill_attr_out(cmd, MOOR_ATTR_MR_WINDOWS_LIST, windows,
+			      room * sizeof(*windows));
+	fill_attr_out_ptr(cmd, MOOR_ATTR_MR_WINDOWS_COUNT, bound);
+	err = execute_ioctl(mr->context, cmd);
+	if (err)
+		return fail(err);
+	return min_t(uint32_t, *bound, room);
+}
+
+#define SUPPORTED_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
+			  IBV_ACCESS_OPTIONAL_RANGE)
+
+static uint32_t impossible_flags(const struct moor_registration *asked)
+{
+	uint32_t implied = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	uint32_t flags = asked->access & ~(uint32_t)SUPPORTED_ACCESS;
+
+	if (!(asked->access & IBV_ACCESS_LOCAL_WRITE))
+		flags |= asked->access & implied;
+	return flags;
+}
+
+/*
+ * The kernel's core refuses some calls before its driver hears of them: what
+ * is wrong with those shows in the arguments.
+ */
+static void explain(const struct moor_registration *asked,
+		    struct moor_refusal *refusal)
+{
+	uint32_t flags = impossible_flags(asked);
+
+	*refusal = (struct moor_refusal){
+		.error = asked->error,
+		.start = asked->start,
+		.length = asked->length,
+		.access = asked->access,
+	};
+	if (flags) {
+		refusal->reason = MOOR_REFUSAL_FLAGS;
+		refusal->value = flags;
+	} else if (asked->error == EINVAL) {
+		refusal->reason = MOOR_REFUSAL_IOVA;
+		refusal->value = asked->iova;
+	} else if (asked->error == EIO) {
+		refusal->reason = MOOR_REFUSAL_DEVICE;
+	} else {
+		refusal->reason = MOOR_REFUSAL_MEMORY;
+	}
+}
+
+static bool is_about(const struct moor_refusal *refusal,
+		     const struct moor_registration *asked)
+{
+	return refusal->reason != MOOR_REFUSAL_NONE &&
+	       refusal->error == asked->error &&
+	       refusal->start == asked->start &&
+	       refusal->length == asked->length &&
+	       refusal->access == asked->access;
+}
+
+__attribute__((visibility("default")))
+int moordv_last_refusal(struct ibv_context *context,
+			struct moor_refusal *refusal)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DEVICE,
+			       MOOR_METHOD_DEVICE_REFUSAL, 1);
+	struct moor_registration asked;
+	struct moor_context *ctx;
+
+	if (!moor_is_context(context))
+		return fail(EOPNOTSUPP);
+	ctx = to_moor_context(context);
+	pthread_mutex_lock(&ctx->lock);
+	asked = ctx->failed;
+	pthread_mutex_unlock(&ctx->lock);
+
+	memset(refusal, 0, sizeof(*refusal));
+	fill_attr_out_ptr(cmd, MOOR_ATTR_DEVICE_REFUSAL, refusal);
+	/* A dead device does not answer; what we know is enough then. */
+	if (execute_ioctl(context, cmd))
+		refusal->reason = MOOR_REFUSAL_NONE;
+	if (asked.error && !is_about(refusal, &asked))
+		explain(&asked, refusal);
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * libmoor: what only Moor can tell. Link with -lmoor. See
+ * moordv_query_windows(3) and moordv_last_refusal(3).
+ */
+#ifndef MOORDV_H
+#define MOORDV_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * moordv_query_windows - who holds a memory region
+ * @mr: the region, of a Moor device
+ * @windows: room for @max windows; may be NULL if @max is 0
+ * @max: at most that many are listed
+ * @bound: number of windows bound to the region in all
+ *
+ * Returns the number of windows listed; -1 with errno set: EOPNOTSUPP (not a
+ * Moor device, or a null MR), EINVAL (@bound is NULL), EIO (device dead).
+ */
+int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
+			 uint32_t max, uint32_t *bound);
+
+/**
+ * moordv_last_refusal - why a registration failed
+ * @context: of a Moor device
+ * @refusal: about the last ibv_reg_mr() or ibv_rereg_mr() of the context that
+ *	failed; its reason is MOOR_REFUSAL_NONE if none has
+ *
+ * Returns 0; -1 with errno set: EOPNOTSUPP (not a Moor device).
+ */
+int moordv_last_refusal(struct ibv_context *context,
+			struct moor_refusal *refusal);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MOORDV_H */

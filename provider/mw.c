@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Memory windows. The kernel allocates them; binding is a work request.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sq.h"
+
+struct ibv_mw *moor_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct ibv_alloc_mw cmd;
+	struct moor_mw *mw;
+	int err;
+
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return NULL;
+	err = ibv_cmd_alloc_mw(pd, type, &mw->mw, &cmd, sizeof(cmd), &resp,
+			       sizeof(resp));
+	if (err) {
+		free(mw);
+		errno = err;
+		return NULL;
+	}
+	return &mw->mw;
+}
+
+int moor_dealloc_mw(struct ibv_mw *ibmw)
+{
+	int err = ibv_cmd_dealloc_mw(ibmw);
+
+	if (err)
+		return err;
+	free(to_moor_mw(ibmw));
+	return 0;
+}
+
+/* Type 1: the provider chooses the next key, posting makes it current. */
+int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		 struct ibv_mw_bind *mw_bind)
+{
+	struct ibv_send_wr *bad_wr, wr = {
+		.wr_id = mw_bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = mw_bind->send_flags,
+		.bind_mw = {
+			.mw = mw,
+			.rkey = ibv_inc_rkey(mw->rkey),
+			.bind_info = mw_bind->bind_info,
+		},
+	};
+
+	return moor_post_send(qp, &wr, &bad_wr);
+}
+
+/*
+ * LOCAL_WRITE is not a window's to give; libibverbs takes it here all the
+ * same, and programs pass the MR's flags.
+ */
+#define BIND_RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+			 IBV_ACCESS_REMOTE_ATOMIC)
+#define BIND_FLAGS	(BIND_RIGHTS | IBV_ACCESS_LOCAL_WRITE | \
+			 IBV_ACCESS_ZERO_BASED)
+
+/**
+ * moor_put_bind - fill in the segment of a BIND_MW
+ * @wqe: the WQE, its head is done
+ * @mw: the window; its key becomes @rkey
+ * @rkey: the next key
+ * @info: what to bind it to; no MR: unbind it (type 1)
+ *
+ * Whether it can be bound is the device's to say. Returns 0 or EINVAL.
+ */
+int moor_put_bind(struct moor_sq_wqe *wqe, struct ibv_mw *mw, uint32_t rkey,
+		  const struct ibv_mw_bind_info *info)
+{
+	struct moor_wqe_bind *bind = (struct moor_wqe_bind *)(wqe + 1);
+	uint32_t access = info->mw_access_flags & BIND_RIGHTS;
+
+	if (info->mw_access_flags & ~BIND_FLAGS ||
+	    (info->length && !info->mr))
+		return EINVAL;
+	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		access |= (uint32_t)MOOR_BIND_ZERO_BASED;
+	bind->mw_key = htole32(mw->rkey);
+	bind->new_key = htole32(rkey);
+	bind->mr_lkey = htole32(info->mr ? info->mr->lkey : 0);
+	bind->access = htole32(access);
+	bind->addr = htole64(info->addr);
+	bind->length = htole64(info->length);
+	mw->rkey = rkey;
+	return 0;
+}
