@@ -168,3 +168,45 @@ int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
 	cmd->count = cpu_to_le32(count);
 	return moor_cmd_exec(mdev, cmd, sizeof(*cmd), out, sizeof(*out));
 }
+
+/**
+ * moor_cmd_mr_query - what an entry of the context table is at the moment
+ * @mdev: device
+ * @key: its key; the consumer byte does not matter
+ * @out: filled in
+ *
+ * Return: 0; -EINVAL if the device knows no such key; or another errno.
+ */
+int moor_cmd_mr_query(struct moor_dev *mdev, u32 key,
+		      struct moor_cpl_mr_query *out)
+{
+	struct moor_cmd_mr_query cmd = {
+		.hdr.opcode = MOOR_CMD_MR_QUERY,
+		.key = cpu_to_le32(key),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+}
+
+/**
+ * moor_cmd_mr_windows - some of the windows bound to an MR
+ * @mdev: device
+ * @key: of the MR
+ * @cursor: 0, or where the answer before ended
+ * @buffer: page for MOOR_WINDOWS_PER_PAGE of struct moor_window_info
+ * @out: how many were written, and where to go on
+ *
+ * Return: 0; -EINVAL if the device knows no such key; or another errno.
+ */
+int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
+			dma_addr_t buffer, struct moor_cpl_mr_windows *out)
+{
+	struct moor_cmd_mr_windows cmd = {
+		.hdr.opcode = MOOR_CMD_MR_WINDOWS,
+		.key = cpu_to_le32(key),
+		.cursor = cpu_to_le32(cursor),
+		.buffer = cpu_to_le64(buffer),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+}

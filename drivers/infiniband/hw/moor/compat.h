@@ -9,7 +9,6 @@
 #define MOOR_COMPAT_H
 
 #include <linux/version.h>
-#include <rdma/uverbs_ioctl.h>
 
 /* Exported by the core; declared in a header it does not install. */
 void rdma_restrack_new(struct rdma_restrack_entry *res,

@@ -21,6 +21,20 @@
 			 RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP |		\
 			 RDMA_CORE_CAP_ETH_AH)
 
+static void moor_query_windows(const struct moor_dev *mdev,
+			       struct ib_device_attr *attr)
+{
+	u64 features = mdev->caps.features;
+
+	if (!(features & (MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B)))
+		return;
+	attr->max_mw = mdev->mw_keys.size;
+	if (features & MOOR_FEATURE_MW_TYPE_1)
+		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW;
+	if (features & MOOR_FEATURE_MW_TYPE_2B)
+		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW_TYPE_2B;
+}
+
 static int moor_query_device(struct ib_device *ibdev,
 			     struct ib_device_attr *attr,
 			     struct ib_udata *udata)
@@ -42,6 +56,7 @@ static int moor_query_device(struct ib_device *ibdev,
 	attr->page_size_cap = caps->page_sizes;
 	attr->max_mr_size = caps->max_mr_size;
 	attr->max_mr = mdev->keys.size;
+	attr->max_dm_size = caps->dm_size;
 	attr->max_pd = MOOR_MAX_PDN;
 	attr->max_ah = MOOR_MAX_AH;
 	attr->max_cq = caps->max_cq;
@@ -62,6 +77,7 @@ static int moor_query_device(struct ib_device *ibdev,
 				 IB_DEVICE_SYS_IMAGE_GUID |
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_CURR_QP_STATE_MOD;
+	moor_query_windows(mdev, attr);
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = MOOR_CLOCK_KHZ;
 	return 0;
@@ -128,11 +144,15 @@ const struct ib_device_ops moor_dev_ops = {
 	.uverbs_abi_ver = MOOR_UVERBS_ABI_VERSION,
 
 	.add_gid = moor_add_gid,
+	.alloc_dm = moor_alloc_dm,
+	.alloc_mw = moor_alloc_mw,
 	.alloc_pd = moor_alloc_pd,
 	.alloc_ucontext = moor_alloc_ucontext,
 	.create_ah = moor_create_ah,
 	.create_qp = moor_create_qp,
 	.create_user_ah = moor_create_ah,
+	.dealloc_dm = moor_dealloc_dm,
+	.dealloc_mw = moor_dealloc_mw,
 	.dealloc_pd = moor_dealloc_pd,
 	.dealloc_ucontext = moor_dealloc_ucontext,
 	.del_gid = moor_del_gid,
@@ -153,10 +173,14 @@ const struct ib_device_ops moor_dev_ops = {
 	.query_pkey = moor_query_pkey,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
+	.query_ucontext = moor_query_ucontext,
+	.reg_dm_mr = moor_reg_dm_mr,
+	.rereg_user_mr = moor_rereg_user_mr,
 	MOOR_VERSION_OPS,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, moor_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, moor_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, moor_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, moor_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),

@@ -74,13 +74,13 @@ static struct moor_db_page *moor_db_new_page(struct moor_ucontext *uctx)
 		goto free_page;
 
 	page->doorbell = moor_mmap_insert(uctx, MOOR_MMAP_DOORBELL,
-					  page->index);
+					  page->index, 1);
 	if (IS_ERR(page->doorbell)) {
 		err = PTR_ERR(page->doorbell);
 		moor_db_free_page(mdev, page->index);
 		goto free_page;
 	}
-	page->kick = moor_mmap_insert(uctx, MOOR_MMAP_KICK, page->index);
+	page->kick = moor_mmap_insert(uctx, MOOR_MMAP_KICK, page->index, 1);
 	if (IS_ERR(page->kick)) {
 		err = PTR_ERR(page->kick);
 		rdma_user_mmap_entry_remove(&page->doorbell->rdma_entry);

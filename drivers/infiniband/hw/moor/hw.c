@@ -101,6 +101,28 @@ static void moor_hw_fetch_caps(struct moor_dev *mdev)
 	caps->max_mr_size = moor_read64(regs, MOOR_REG_MAX_MR_SIZE);
 	caps->db_pages = moor_read32(regs, MOOR_REG_DB_PAGES);
 	caps->kick_offset = moor_read32(regs, MOOR_REG_KICK_OFFSET);
+	caps->dm_offset = moor_read64(regs, MOOR_REG_DM_OFFSET);
+	caps->dm_size = caps->features & MOOR_FEATURE_DM ?
+			moor_read64(regs, MOOR_REG_DM_SIZE) : 0;
+}
+
+/* On-NIC memory lies behind the kick pages and ends inside BAR4. */
+static const char *moor_hw_bad_dm(const struct moor_dev *mdev)
+{
+	const struct moor_caps *caps = &mdev->caps;
+	u64 bar = pci_resource_len(mdev->pdev, MOOR_BAR_DB);
+	u64 kick_end = caps->kick_offset + (u64)caps->db_pages * MOOR_PAGE_SIZE;
+
+	if (!caps->dm_size)
+		return NULL;
+	if (!IS_ALIGNED(caps->dm_offset, MOOR_PAGE_SIZE) ||
+	    caps->dm_offset < kick_end || caps->dm_offset > bar)
+		return "DM_OFFSET";
+	if (!IS_ALIGNED(caps->dm_size, MOOR_PAGE_SIZE) ||
+	    caps->dm_size > bar - caps->dm_offset ||
+	    caps->dm_size / MOOR_PAGE_SIZE > S32_MAX)
+		return "DM_SIZE";
+	return NULL;
 }
 
 /* A capability outside what the interface allows; the first one is named. */
@@ -152,7 +174,7 @@ static const char *moor_hw_bad_cap(const struct moor_dev *mdev)
 	    caps->kick_offset + db_bytes >
 	    pci_resource_len(mdev->pdev, MOOR_BAR_DB))
 		return "KICK_OFFSET";
-	return NULL;
+	return moor_hw_bad_dm(mdev);
 }
 
 /**

@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keys of plain MRs (HWI 6.2): index and nonce.
+ * Keys (HWI 6.2): index and nonce, and for windows the consumer's byte below.
+ * Plain MRs have one range of indices, windows the other.
  *
  * Freed indices queue up, so that each rests as long as possible. The nonces of
  * an index are a pseudo-random permutation of a counter: none comes back before
- * all have been used (2^(32 - MR_INDEX_BITS) uses), and who has seen some cannot
- * tell the next.
+ * all have been used (2^(32 - MR_INDEX_BITS) uses; for windows 2^8 fewer bits, so
+ * that a key of an earlier window is dead whatever its consumer byte), and who has
+ * seen some cannot tell the next.
  */
 
+#include <linux/bitops.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 
 #include "moor.h"
 
 #define MOOR_NONCE_ROUNDS	4
+
+static int moor_keys_fill(struct moor_keys *keys, u32 first, u32 size)
+{
+	u32 i;
+
+	spin_lock_init(&keys->lock);
+	keys->first = first;
+	keys->size = size;
+	keys->head = 0;
+	keys->tail = size;
+	get_random_bytes(&keys->secret, sizeof(keys->secret));
+
+	keys->slots = kvzalloc_objs(*keys->slots, size);
+	keys->queue = kvzalloc_objs(*keys->queue, size);
+	if (!keys->slots || !keys->queue)
+		return -ENOMEM;
+	get_random_bytes(keys->queue, size * sizeof(*keys->queue));
+	for (i = 0; i < size; i++) {
+		keys->slots[i].count = keys->queue[i];
+		keys->queue[i] = i;
+	}
+	return 0;
+}
 
 /**
  * moor_keys_init - make all keys free
@@ -23,34 +49,36 @@
  */
 int moor_keys_init(struct moor_dev *mdev)
 {
-	struct moor_keys *keys = &mdev->keys;
-	u32 i;
+	u32 bits = mdev->caps.mr_index_bits;
+	u32 consumer = mdev->caps.mr_consumer_first;
+	int err;
 
-	spin_lock_init(&keys->lock);
-	keys->first = MOOR_MR_INDEX_FIRST;
-	keys->size = mdev->caps.mr_consumer_first - keys->first;
-	keys->nonce_bits = 32 - mdev->caps.mr_index_bits;
-	keys->head = 0;
-	keys->tail = keys->size;
-	get_random_bytes(&keys->secret, sizeof(keys->secret));
-
-	keys->slots = kvzalloc_objs(*keys->slots, keys->size);
-	keys->queue = kvzalloc_objs(*keys->queue, keys->size);
-	if (!keys->slots || !keys->queue) {
+	mdev->keys.nonce_bits = 32 - bits;
+	mdev->keys.nonce_shift = 0;
+	mdev->mw_keys.nonce_shift = hweight32(MOOR_KEY_CONSUMER);
+	mdev->mw_keys.nonce_bits = 32 - bits - mdev->mw_keys.nonce_shift;
+	err = moor_keys_fill(&mdev->keys, MOOR_MR_INDEX_FIRST,
+			     consumer - MOOR_MR_INDEX_FIRST);
+	if (!err)
+		err = moor_keys_fill(&mdev->mw_keys, consumer,
+				     BIT(bits) - consumer);
+	if (err)
 		moor_keys_destroy(mdev);
-		return -ENOMEM;
-	}
-	for (i = 0; i < keys->size; i++) {
-		keys->queue[i] = i;
-		keys->slots[i].count = get_random_u32();
-	}
-	return 0;
+	return err;
+}
+
+static void moor_keys_release(struct moor_keys *keys)
+{
+	kvfree(keys->queue);
+	kvfree(keys->slots);
+	keys->queue = NULL;
+	keys->slots = NULL;
 }
 
 void moor_keys_destroy(struct moor_dev *mdev)
 {
-	kvfree(mdev->keys.queue);
-	kvfree(mdev->keys.slots);
+	moor_keys_release(&mdev->mw_keys);
+	moor_keys_release(&mdev->keys);
 }
 
 /*
@@ -76,6 +104,22 @@ static u32 moor_key_nonce(const struct moor_keys *keys, u32 slot, u32 count)
 	return high << low_bits | low;
 }
 
+/* Takes a free index. */
+static int moor_keys_take(struct moor_keys *keys, u32 *slot, u32 *key)
+{
+	u32 nonce;
+
+	lockdep_assert_held(&keys->lock);
+	if (keys->head == keys->tail)
+		return -ENOMEM;
+	*slot = keys->queue[keys->head % keys->size];
+	keys->head++;
+	nonce = moor_key_nonce(keys, *slot, keys->slots[*slot].count++);
+	*key = ((*slot + keys->first) << keys->nonce_bits | nonce) <<
+	       keys->nonce_shift;
+	return 0;
+}
+
 /**
  * moor_key_alloc - give an MR its key
  * @mdev: device
@@ -86,26 +130,42 @@ static u32 moor_key_nonce(const struct moor_keys *keys, u32 slot, u32 count)
 int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 {
 	struct moor_keys *keys = &mdev->keys;
-	u32 slot, nonce;
+	u32 slot;
+	int err;
 
 	spin_lock(&keys->lock);
-	if (keys->head == keys->tail) {
-		spin_unlock(&keys->lock);
-		return -ENOMEM;
-	}
-	slot = keys->queue[keys->head % keys->size];
-	keys->head++;
-	nonce = moor_key_nonce(keys, slot, keys->slots[slot].count++);
-	mr->key = (slot + keys->first) << keys->nonce_bits | nonce;
-	keys->slots[slot].mr = mr;
+	err = moor_keys_take(keys, &slot, &mr->key);
+	if (!err)
+		keys->slots[slot].mr = mr;
 	spin_unlock(&keys->lock);
-	return 0;
+	return err;
+}
+
+/**
+ * moor_key_alloc_consumer - a key with a consumer byte
+ * @mdev: device
+ * @key: filled in; the byte is random, as any other
+ *
+ * Return: 0, or -ENOMEM if all keys are in use.
+ */
+int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
+{
+	struct moor_keys *keys = &mdev->mw_keys;
+	u32 slot;
+	int err;
+
+	spin_lock(&keys->lock);
+	err = moor_keys_take(keys, &slot, key);
+	spin_unlock(&keys->lock);
+	if (!err)
+		*key |= get_random_u8();
+	return err;
 }
 
 /**
  * moor_key_index - index of a key in the context table
  * @mdev: device
- * @key: key
+ * @key: key of either range
  */
 u32 moor_key_index(const struct moor_dev *mdev, u32 key)
 {
@@ -121,12 +181,28 @@ u32 moor_key_index(const struct moor_dev *mdev, u32 key)
  */
 void moor_key_free(struct moor_dev *mdev, u32 key)
 {
-	struct moor_keys *keys = &mdev->keys;
-	u32 slot = moor_key_index(mdev, key) - keys->first;
+	u32 index = moor_key_index(mdev, key);
+	struct moor_keys *keys = index < mdev->mw_keys.first ? &mdev->keys :
+							       &mdev->mw_keys;
+	u32 slot = index - keys->first;
 
 	spin_lock(&keys->lock);
 	keys->slots[slot].mr = NULL;
 	keys->queue[keys->tail % keys->size] = slot;
 	keys->tail++;
 	spin_unlock(&keys->lock);
+}
+
+/**
+ * moor_keys_used - keys in use
+ * @keys: range
+ */
+u32 moor_keys_used(struct moor_keys *keys)
+{
+	u32 used;
+
+	spin_lock(&keys->lock);
+	used = keys->size - (keys->tail - keys->head);
+	spin_unlock(&keys->lock);
+	return used;
 }

@@ -108,11 +108,16 @@ static int moor_alloc_tables(struct moor_dev *mdev)
 	err = moor_mr_table_init(mdev);
 	if (err)
 		goto destroy_nodes;
-	err = moor_cmdq_init(mdev);
+	err = moor_dm_init(mdev);
 	if (err)
 		goto destroy_mrs;
+	err = moor_cmdq_init(mdev);
+	if (err)
+		goto destroy_dm;
 	return 0;
 
+destroy_dm:
+	moor_dm_destroy(mdev);
 destroy_mrs:
 	moor_mr_table_destroy(mdev);
 destroy_nodes:
@@ -131,6 +136,7 @@ unmap_doorbells:
 static void moor_free_tables(struct moor_dev *mdev)
 {
 	moor_cmdq_destroy(mdev);
+	moor_dm_destroy(mdev);
 	moor_mr_table_destroy(mdev);
 	moor_nodes_destroy(mdev);
 	moor_keys_destroy(mdev);
@@ -184,6 +190,7 @@ static int moor_register(struct moor_dev *mdev)
 	ibdev->num_comp_vectors = mdev->num_comp;
 	ibdev->dev.parent = &mdev->pdev->dev;
 	ib_set_device_ops(ibdev, &moor_dev_ops);
+	ibdev->driver_def = moor_uapi;
 	err = ib_device_set_netdev(ibdev, mdev->netdev, MOOR_PORT);
 	if (err)
 		goto destroy_netdev;
@@ -214,6 +221,7 @@ static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
 	mdev->pdev = pdev;
 	mutex_init(&mdev->kill_lock);
 	INIT_WORK(&mdev->fatal_work, moor_hw_fatal_work);
+	spin_lock_init(&mdev->refusals.lock);
 	ida_init(&mdev->pdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
 	xa_init_flags(&mdev->qps, XA_FLAGS_ALLOC);

@@ -19,7 +19,11 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/moor-abi.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+#include <rdma/uverbs_ioctl.h>
 #include <moor/moor_hw.h>
+
+#include "mr.h"
 
 #define MOOR_PORT		1
 #define MOOR_MAX_PDN		0xffffff
@@ -52,6 +56,8 @@
  * @max_mr_size: bytes of a memory region
  * @db_pages: doorbell pages
  * @kick_offset: of the kick pages in BAR4
+ * @dm_offset: of the on-NIC memory in BAR4
+ * @dm_size: bytes of it, 0: none
  */
 struct moor_caps {
 	u32 version;
@@ -78,6 +84,8 @@ struct moor_caps {
 	u64 max_mr_size;
 	u32 db_pages;
 	u32 kick_offset;
+	u64 dm_offset;
+	u64 dm_size;
 };
 
 /* One command in flight; what its issuer waits on. */
@@ -148,95 +156,18 @@ struct moor_eq {
 	char name[32];
 };
 
-/* A node of a translation table: 4 KiB of coherent memory (HWI 7). */
-struct moor_node {
-	struct moor_node *next;
-	__le64 *pte;
-	dma_addr_t dma;
-};
-
-/**
- * struct moor_node_pool - free nodes, mapped for the device
- * @lock: protects the rest; a leaf
- * @free: nodes
- * @count: of @free
- */
-struct moor_node_pool {
-	spinlock_t lock;	/* protects the rest; a leaf */
-	struct moor_node *free;
-	u32 count;
-};
-
-/**
- * struct moor_table - a translation of pinned memory
- * @xlat: what the device is given
- * @nodes: its nodes, none with @xlat.levels 0
- * @num_nodes: of @nodes
- */
-struct moor_table {
-	struct moor_xlat xlat;
-	struct moor_node *nodes;
-	u32 num_nodes;
-};
-
-/**
- * struct moor_key_slot - what is known of one index of the context table
- * @mr: who has it, or NULL
- * @count: uses so far, from a random start: the index permutes it to a nonce
- */
-struct moor_key_slot {
-	struct moor_mr *mr;
-	u32 count;
-};
-
-/**
- * struct moor_keys - the keys of plain MRs (HWI 6.2)
- * @lock: protects the rest and, while an MR is in @slots, that it exists
- * @slots: by index
- * @queue: free indices, the one that has been free longest at @head
- * @head: free-running
- * @tail: free-running
- * @size: entries of @queue
- * @first: index of @slots[0]
- * @nonce_bits: bits of a key below the index
- * @secret: makes nonces unpredictable
- */
-struct moor_keys {
-	spinlock_t lock;	/* protects the rest; a leaf */
-	struct moor_key_slot *slots;
-	u32 *queue;
-	u32 head;
-	u32 tail;
-	u32 size;
-	u32 first;
-	u32 nonce_bits;
-	hsiphash_key_t secret;
-};
-
-/**
- * struct moor_mr_table - the context table and its fences (HWI 6)
- * @entries: BAR2, write-combining
- * @pending_lock: protects @pending
- * @pending: revocations not yet sent
- * @commit: held by whoever sends the pending ones, for one command's time
- */
-struct moor_mr_table {
-	struct moor_mr_context __iomem *entries;
-	spinlock_t pending_lock;	/* protects pending; a leaf */
-	struct list_head pending;
-	struct mutex commit;		/* held by who sends pending ones */
-};
-
 enum moor_mmap_kind {
 	MOOR_MMAP_DOORBELL,
 	MOOR_MMAP_KICK,
 	MOOR_MMAP_DOZE,
+	MOOR_MMAP_DM,
 };
 
 struct moor_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	enum moor_mmap_kind kind;
-	u32 page;		/* of doorbell and kick */
+	u32 page;		/* of doorbell, kick, on-NIC memory */
+	u32 num_pages;
 };
 
 /* A doorbell page of a process and the kick page that goes with it. */
@@ -261,6 +192,7 @@ struct moor_ucontext {
 	struct moor_mmap_entry *doze;
 	struct mutex db_lock;		/* protects db_pages and what is in it */
 	struct list_head db_pages;
+	struct moor_refusal refusal;	/* the last; under moor_refusals.lock */
 };
 
 struct moor_pd {
@@ -300,35 +232,8 @@ struct moor_qp {
 	enum ib_sig_type sq_sig_type;
 	struct mutex lock;		/* protects attr; orders modifications */
 	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
-};
-
-/**
- * struct moor_mr - a memory region
- * @ibmr: the core's; its iova and length are the core's business
- * @umem: pinned memory, or NULL (get_dma_mr)
- * @table: translation of it
- * @iova: address of the first byte as the wire knows it
- * @length: bytes
- * @start: address of the first byte in the process
- * @access: IB_ACCESS_*
- * @pdn: number of the protection domain
- * @key: lkey and rkey
- * @type: enum moor_mrc_type
- * @generation: counts the bodies written under this key
- * @page_shift: log2 of the leaves
- */
-struct moor_mr {
-	struct ib_mr ibmr;
-	struct ib_umem *umem;
-	struct moor_table table;
-	u64 iova;
-	u64 length;
-	u64 start;
-	u32 access;
-	u32 pdn;
-	u32 key;
-	u8 type;
-	u8 generation;
+	struct pid *owner;		/* process that created it */
+	char comm[TASK_COMM_LEN];	/* its name then */
 };
 
 /**
@@ -361,7 +266,10 @@ struct moor_mr {
  * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
  * @nodes: pool of table nodes
  * @keys: keys of plain MRs
+ * @mw_keys: keys of windows
  * @mrs: context table
+ * @dm: on-NIC memory
+ * @refusals: registrations that failed
  * @debugfs: directory
  */
 struct moor_dev {
@@ -390,7 +298,10 @@ struct moor_dev {
 	struct xarray qps;
 	struct moor_node_pool nodes;
 	struct moor_keys keys;
+	struct moor_keys mw_keys;
 	struct moor_mr_table mrs;
+	struct moor_dm_pool dm;
+	struct moor_refusals refusals;
 	struct dentry *debugfs;
 };
 
@@ -422,11 +333,6 @@ static inline struct moor_cq *to_mcq(struct ib_cq *ibcq)
 static inline struct moor_qp *to_mqp(struct ib_qp *ibqp)
 {
 	return container_of(ibqp, struct moor_qp, ibqp);
-}
-
-static inline struct moor_mr *to_mmr(struct ib_mr *ibmr)
-{
-	return container_of(ibmr, struct moor_mr, ibmr);
 }
 
 static inline bool moor_is_dead(const struct moor_dev *mdev)
@@ -474,6 +380,10 @@ int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
 int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
 		       u32 count, struct moor_cpl_mr_revoke *out);
+int moor_cmd_mr_query(struct moor_dev *mdev, u32 key,
+		      struct moor_cpl_mr_query *out);
+int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
+			dma_addr_t buffer, struct moor_cpl_mr_windows *out);
 
 /* eq.c */
 int moor_irqs_init(struct moor_dev *mdev);
@@ -493,12 +403,15 @@ void moor_db_describe(const struct moor_db *db, struct moor_doorbell *out);
 
 /* ucontext.c */
 int moor_alloc_ucontext(struct ib_ucontext *ibuctx, struct ib_udata *udata);
+int moor_query_ucontext(struct ib_ucontext *ibuctx,
+			struct uverbs_attr_bundle *attrs);
 void moor_dealloc_ucontext(struct ib_ucontext *ibuctx);
 void moor_disassociate_ucontext(struct ib_ucontext *ibuctx);
 int moor_mmap(struct ib_ucontext *ibuctx, struct vm_area_struct *vma);
 void moor_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
 struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
-					 enum moor_mmap_kind kind, u32 page);
+					 enum moor_mmap_kind kind, u32 page,
+					 u32 num_pages);
 
 /* device.c */
 extern const struct ib_device_ops moor_dev_ops;
@@ -533,48 +446,20 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init_attr);
 int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm);
 
 /* qp_modify.c */
 int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata);
-
-/* key.c */
-int moor_keys_init(struct moor_dev *mdev);
-void moor_keys_destroy(struct moor_dev *mdev);
-int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr);
-void moor_key_free(struct moor_dev *mdev, u32 key);
-u32 moor_key_index(const struct moor_dev *mdev, u32 key);
-
-/* xlat.c */
-int moor_nodes_init(struct moor_dev *mdev);
-void moor_nodes_destroy(struct moor_dev *mdev);
-int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
-		     struct ib_umem *umem, u64 iova);
-void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
-int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
-		  struct ib_umem *umem);
-void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
-
-/* mr_table.c */
-int moor_mr_table_init(struct moor_dev *mdev);
-void moor_mr_table_destroy(struct moor_dev *mdev);
-void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
-int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr);
-
-/* mr.c */
-struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
-			       u64 iova, int access, struct ib_udata *udata);
-struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
-int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
-
-/* restrack.c */
-int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
 
 /* debugfs.c */
 void moor_debugfs_init(void);
 void moor_debugfs_exit(void);
 void moor_debugfs_add(struct moor_dev *mdev);
 void moor_debugfs_remove(struct moor_dev *mdev);
+
+/* uverbs.c */
+extern const struct uapi_definition moor_uapi[];
 
 #include "compat.h"
 

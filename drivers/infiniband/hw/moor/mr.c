@@ -18,71 +18,220 @@
 				 IB_ACCESS_REMOTE_READ |		\
 				 IB_ACCESS_REMOTE_ATOMIC |		\
 				 IB_ACCESS_MW_BIND |			\
+				 IB_ZERO_BASED |			\
 				 IB_ACCESS_RELAXED_ORDERING)
 
-/* The device's bits are the core's, but for optional ones. */
-static u32 moor_mr_rights(int access)
-{
-	u32 rights = access & (MOOR_ACCESS_LOCAL_WRITE |
-			       MOOR_ACCESS_REMOTE_WRITE |
-			       MOOR_ACCESS_REMOTE_READ |
-			       MOOR_ACCESS_REMOTE_ATOMIC |
-			       MOOR_ACCESS_MW_BIND);
+/* Rights that mean the same to the core and to the device. */
+#define MOOR_ACCESS_COMMON	(MOOR_ACCESS_LOCAL_WRITE |		\
+				 MOOR_ACCESS_REMOTE_WRITE |		\
+				 MOOR_ACCESS_REMOTE_READ |		\
+				 MOOR_ACCESS_REMOTE_ATOMIC |		\
+				 MOOR_ACCESS_MW_BIND)
 
-	if (access & IB_ACCESS_RELAXED_ORDERING)
-		rights |= MOOR_ACCESS_RELAXED_ORDERING;
-	return rights;
-}
-
-static int moor_mr_check_access(int access)
+/**
+ * moor_mr_check_access - look at the access flags of a registration
+ * @access: IB_ACCESS_*
+ * @why: filled in on failure
+ *
+ * Return: 0; -EOPNOTSUPP for a flag we do not have; -EINVAL for a combination
+ * of rights that IBA forbids.
+ */
+int moor_mr_check_access(int access, struct moor_refusal *why)
 {
 	/* Optional flags may always be ignored. */
-	if (access & ~(MOOR_ACCESS_SUPPORTED | IB_ACCESS_OPTIONAL))
+	u32 missing = access & ~(MOOR_ACCESS_SUPPORTED | IB_ACCESS_OPTIONAL);
+	u32 writes = access & (IB_ACCESS_REMOTE_WRITE |
+			       IB_ACCESS_REMOTE_ATOMIC);
+
+	why->reason = MOOR_REFUSAL_FLAGS;
+	if (missing) {
+		why->value = missing;
 		return -EOPNOTSUPP;
-	if (access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC) &&
-	    !(access & IB_ACCESS_LOCAL_WRITE))
+	}
+	if (writes && !(access & IB_ACCESS_LOCAL_WRITE)) {
+		why->value = writes;
 		return -EINVAL;
+	}
 	return 0;
 }
 
-static int moor_mr_check_range(const struct moor_dev *mdev, u64 start,
-			       u64 length, u64 iova)
+/**
+ * moor_mr_check_range - look at the range of a registration
+ * @mdev: device
+ * @start: address of the first byte
+ * @length: bytes
+ * @iova: what the wire calls the first byte
+ * @why: filled in on failure
+ *
+ * Return: 0 or -EINVAL.
+ */
+int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
+			u64 iova, struct moor_refusal *why)
 {
 	u64 last;
 
-	if (!length || length > mdev->caps.max_mr_size)
+	why->reason = MOOR_REFUSAL_LENGTH;
+	why->value = length;
+	why->limit = mdev->caps.max_mr_size;
+	if (!length || length > mdev->caps.max_mr_size ||
+	    check_add_overflow(start, length - 1, &last))
 		return -EINVAL;
-	if (check_add_overflow(start, length - 1, &last) ||
-	    check_add_overflow(iova, length - 1, &last))
-		return -EINVAL;
-	if (offset_in_page(start) != offset_in_page(iova))
+
+	why->reason = MOOR_REFUSAL_IOVA;
+	why->value = iova;
+	why->limit = 0;
+	if (check_add_overflow(iova, length - 1, &last) ||
+	    offset_in_page(start) != offset_in_page(iova))
 		return -EINVAL;
 	return 0;
 }
 
-static struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
+/**
+ * moor_reg_set_access - enter access flags into a registration
+ * @reg: registration
+ * @access: IB_ACCESS_*, checked
+ */
+void moor_reg_set_access(struct moor_registration *reg, int access)
+{
+	reg->access = access & MOOR_ACCESS_COMMON;
+	if (access & IB_ACCESS_RELAXED_ORDERING)
+		reg->access |= MOOR_ACCESS_RELAXED_ORDERING;
+	reg->zero_based = access & IB_ZERO_BASED;
+}
+
+/**
+ * moor_reg_pin - pin the memory of a registration and describe it
+ * @mdev: device
+ * @reg: start, length, access and zero_based are set; iova, unless zero_based.
+ *	The rest is filled in.
+ * @why: filled in on failure
+ *
+ * Return: 0 or an errno, with nothing pinned.
+ */
+int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
+		 struct moor_refusal *why)
+{
+	int access = reg->access & MOOR_ACCESS_COMMON;
+	int err;
+
+	if (reg->access & MOOR_ACCESS_RELAXED_ORDERING)
+		access |= IB_ACCESS_RELAXED_ORDERING;
+	reg->umem = ib_umem_get_va(&mdev->ibdev, reg->start, reg->length,
+				   access);
+	if (IS_ERR(reg->umem))
+		return moor_refusal_of_pin(why, reg->start, reg->length,
+					   access, PTR_ERR(reg->umem));
+
+	/* With addresses from 0 the table goes by those of the process. */
+	err = moor_table_build(mdev, &reg->table, reg->umem,
+			       reg->zero_based ? reg->start : reg->iova);
+	if (err) {
+		why->reason = MOOR_REFUSAL_MEMORY;
+		ib_umem_release(reg->umem);
+		return err;
+	}
+	if (reg->zero_based)
+		reg->iova = 0;
+	return 0;
+}
+
+/**
+ * moor_reg_unpin - let the memory of a registration go
+ * @mdev: device
+ * @reg: registration that the device has no use of any more
+ */
+void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg)
+{
+	if (!reg->umem)
+		return;
+	moor_table_free(mdev, &reg->table);
+	ib_umem_release(reg->umem);
+}
+
+/**
+ * moor_mr_new - an MR that nobody knows yet
+ * @ibpd: protection domain
+ * @access: IB_ACCESS_*, checked
+ * @type: enum moor_mrc_type
+ *
+ * Return: the MR or NULL.
+ */
+struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
 {
 	struct moor_mr *mr = kzalloc_obj(*mr);
 
 	if (!mr)
 		return NULL;
-	mr->access = moor_mr_rights(access);
-	mr->pdn = to_mpd(ibpd)->pdn;
+	moor_reg_set_access(&mr->reg, access);
+	mr->reg.pdn = to_mpd(ibpd)->pdn;
 	mr->type = type;
 	return mr;
 }
 
-/* From here on the device serves it. */
-static int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr)
+/**
+ * moor_mr_enter - give an MR a key; from then on the device serves it
+ * @mdev: device
+ * @mr: MR, complete
+ * @why: filled in on failure
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
+		  struct moor_refusal *why)
 {
 	int err = moor_key_alloc(mdev, mr);
 
-	if (err)
+	if (err) {
+		why->reason = MOOR_REFUSAL_MR_LIMIT;
+		why->limit = mdev->keys.size;
+		why->value = moor_keys_used(&mdev->keys);
 		return err;
+	}
 	moor_mr_publish(mdev, mr);
 	mr->ibmr.lkey = mr->key;
 	mr->ibmr.rkey = mr->key;
+	trace_moor_reg_mr(mdev, mr);
 	return 0;
+}
+
+static struct moor_mr *moor_mr_create(struct ib_pd *ibpd, u64 start,
+				      u64 length, u64 iova, int access,
+				      struct moor_refusal *why)
+{
+	struct moor_dev *mdev = to_mdev(ibpd->device);
+	struct moor_mr *mr;
+	int err;
+
+	why->reason = MOOR_REFUSAL_DEVICE;
+	if (moor_is_dead(mdev))
+		return ERR_PTR(-EIO);
+	err = moor_mr_check_access(access, why);
+	if (!err)
+		err = moor_mr_check_range(mdev, start, length, iova, why);
+	if (err)
+		return ERR_PTR(err);
+
+	why->reason = MOOR_REFUSAL_MEMORY;
+	why->value = 0;
+	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_MR);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->reg.start = start;
+	mr->reg.length = length;
+	mr->reg.iova = iova;
+	err = moor_reg_pin(mdev, &mr->reg, why);
+	if (err)
+		goto free_mr;
+	err = moor_mr_enter(mdev, mr, why);
+	if (err)
+		goto unpin;
+	return mr;
+
+unpin:
+	moor_reg_unpin(mdev, &mr->reg);
+free_mr:
+	kfree(mr);
+	return ERR_PTR(err);
 }
 
 /**
@@ -98,54 +247,32 @@ static int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr)
  *
  * Return: the MR; -EINVAL for an impossible range or a combination of rights
  * that IBA forbids; -EOPNOTSUPP for a flag we do not have; -ENOMEM also for the
- * device's or the process's limit; -EFAULT for what is not mapped.
+ * device's or the process's limit; -EFAULT for what is not mapped; -EIO on a
+ * dead device. Which of them it was, moor_refuse() remembers.
  */
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata)
 {
-	struct moor_dev *mdev = to_mdev(ibpd->device);
+	struct moor_refusal why = {
+		.start = start,
+		.length = length,
+		.access = access,
+	};
 	struct moor_mr *mr;
 	int err;
 
 	err = ib_no_udata_io(udata);
-	if (!err)
-		err = moor_mr_check_access(access);
-	if (!err)
-		err = moor_mr_check_range(mdev, start, length, iova);
 	if (err)
 		return ERR_PTR(err);
 
-	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_MR);
-	if (!mr)
-		return ERR_PTR(-ENOMEM);
-	mr->start = start;
-	mr->length = length;
-	mr->iova = iova;
-
-	mr->umem = ib_umem_get_va(ibpd->device, start, length, access);
-	if (IS_ERR(mr->umem)) {
-		err = PTR_ERR(mr->umem);
-		goto free_mr;
+	mr = moor_mr_create(ibpd, start, length, iova, access, &why);
+	if (IS_ERR(mr)) {
+		moor_refuse(to_mdev(ibpd->device), udata, &why, PTR_ERR(mr));
+		return ERR_CAST(mr);
 	}
-	err = moor_table_build(mdev, &mr->table, mr->umem, iova);
-	if (err)
-		goto release;
-	err = moor_mr_enter(mdev, mr);
-	if (err)
-		goto free_table;
-
 	mr->ibmr.iova = iova;
 	mr->ibmr.length = length;
-	trace_moor_reg_mr(mdev, mr);
 	return &mr->ibmr;
-
-free_table:
-	moor_table_free(mdev, &mr->table);
-release:
-	ib_umem_release(mr->umem);
-free_mr:
-	kfree(mr);
-	return ERR_PTR(err);
 }
 
 /**
@@ -160,16 +287,17 @@ free_mr:
 struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct moor_dev *mdev = to_mdev(ibpd->device);
+	struct moor_refusal why = { .access = access };
 	struct moor_mr *mr;
 	int err;
 
-	err = moor_mr_check_access(access);
+	err = moor_mr_check_access(access, &why);
 	if (err)
 		return ERR_PTR(err);
 	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_ALL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	err = moor_mr_enter(mdev, mr);
+	err = moor_mr_enter(mdev, mr, &why);
 	if (err) {
 		kfree(mr);
 		return ERR_PTR(err);
@@ -202,17 +330,43 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct moor_mr *mr = to_mmr(ibmr);
 	int err;
 
-	err = moor_mr_revoke(mdev, mr);
-	trace_moor_dereg_mr(mdev, mr, err);
+	err = moor_key_revoke(mdev, mr->key);
 	if (err) {
+		if (trace_moor_dereg_mr_busy_enabled())
+			trace_moor_dereg_mr_busy(mdev, mr->key,
+						 moor_mr_count_windows(mdev, mr));
 		moor_mr_track_again(ibmr);
 		return err;
 	}
+	trace_moor_dereg_mr(mdev, mr->key);
 	moor_key_free(mdev, mr->key);
-	if (mr->umem) {
-		moor_table_free(mdev, &mr->table);
-		ib_umem_release(mr->umem);
-	}
+	moor_reg_unpin(mdev, &mr->reg);
 	kfree(mr);
 	return 0;
+}
+
+/**
+ * moor_mr_info_copy - what is shown of an MR
+ * @mdev: device
+ * @info: filled in
+ * @mr: MR; the caller holds the lock of the keys
+ */
+void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
+		       const struct moor_mr *mr)
+{
+	const struct moor_registration *reg = &mr->reg;
+
+	lockdep_assert_held(&mdev->keys.lock);
+	*info = (struct moor_mr_info){
+		.key = mr->key,
+		.pdn = reg->pdn,
+		.access = reg->access,
+		.iova = reg->iova,
+		.length = reg->length,
+		.start = reg->start,
+		.type = mr->type,
+		.generation = mr->generation,
+		.nodes = reg->table.num_nodes,
+		.xlat = reg->table.xlat,
+	};
 }

@@ -9,9 +9,9 @@
 #include "moor.h"
 #include "regs.h"
 
-#define MOOR_REMOTE_RIGHTS	(IB_ACCESS_REMOTE_WRITE |			\
-				 IB_ACCESS_REMOTE_READ |			\
-				 IB_ACCESS_REMOTE_ATOMIC)
+#define MOOR_REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE |		\
+				 MOOR_ACCESS_REMOTE_READ |		\
+				 MOOR_ACCESS_REMOTE_ATOMIC)
 
 /* One key on its way out; lives on the stack of who revokes it. */
 struct moor_revocation {
@@ -51,6 +51,31 @@ static void __iomem *moor_mr_entry(struct moor_dev *mdev, u32 key)
 	return &mdev->mrs.entries[moor_key_index(mdev, key)];
 }
 
+static u64 moor_mr_valid_word(u32 key, u8 type, u8 generation)
+{
+	return FIELD_PREP(MOOR_MRC_TYPE, type) |
+	       FIELD_PREP(MOOR_MRC_GENERATION, generation) |
+	       FIELD_PREP(MOOR_MRC_KEY, key);
+}
+
+static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
+				const struct moor_mr_context *body)
+{
+	void __iomem *entry = moor_mr_entry(mdev, key);
+	const size_t skip = offsetof(struct moor_mr_context, pd);
+
+	__iowrite64_copy(entry + skip, (const u8 *)body + skip,
+			 (sizeof(*body) - skip) / sizeof(u64));
+	/* The body before the word that makes it valid (HWI 6.1). */
+	wmb();
+	writeq(valid, entry);
+	/*
+	 * The word may linger in this CPU's write-combining buffer while
+	 * another CPU rings a doorbell: empty it.
+	 */
+	wmb();
+}
+
 /**
  * moor_mr_publish - make an MR known to the device
  * @mdev: device
@@ -62,31 +87,37 @@ static void __iomem *moor_mr_entry(struct moor_dev *mdev, u32 key)
  */
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 {
-	u64 valid = FIELD_PREP(MOOR_MRC_TYPE, mr->type) |
-		    FIELD_PREP(MOOR_MRC_GENERATION, mr->generation) |
-		    FIELD_PREP(MOOR_MRC_KEY, mr->key);
+	const struct moor_registration *reg = &mr->reg;
 	const struct moor_mr_context body = {
-		.pd = cpu_to_le32(mr->pdn),
-		.access = cpu_to_le32(mr->access & MOOR_ACCESS_ALL),
-		.iova = cpu_to_le64(mr->iova),
-		.length = cpu_to_le64(mr->length),
-		.xlat = mr->table.xlat,
+		.pd = cpu_to_le32(reg->pdn),
+		.access = cpu_to_le32(reg->access & MOOR_ACCESS_ALL),
+		.iova = cpu_to_le64(reg->iova),
+		.length = cpu_to_le64(reg->length),
+		.xlat = reg->table.xlat,
 	};
-	void __iomem *entry = moor_mr_entry(mdev, mr->key);
-	const size_t skip = offsetof(struct moor_mr_context, pd);
 
-	__iowrite64_copy(entry + skip, (const u8 *)&body + skip,
-			 (sizeof(body) - skip) / sizeof(u64));
-	/* The body before the word that makes it valid (HWI 6.1). */
-	wmb();
-	writeq(valid, entry);
-	/*
-	 * The word may linger in this CPU's write-combining buffer while
-	 * another CPU rings a doorbell: empty it.
-	 */
-	wmb();
-	if (mr->access & MOOR_REMOTE_RIGHTS)
+	moor_mr_write_entry(mdev, mr->key,
+			    moor_mr_valid_word(mr->key, mr->type,
+					       mr->generation), &body);
+	if (reg->access & MOOR_REMOTE_RIGHTS)
 		moor_read32(mdev->regs, MOOR_REG_FENCE);
+}
+
+/**
+ * moor_mw_publish - make a window known to the device
+ * @mdev: device
+ * @key: its first key
+ * @type: enum moor_mrc_type
+ * @pdn: number of its protection domain
+ *
+ * Nobody can use its key before it is bound, and a bind is posted by a doorbell,
+ * which the entry precedes (HWI 13.3).
+ */
+void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn)
+{
+	const struct moor_mr_context body = { .pd = cpu_to_le32(pdn) };
+
+	moor_mr_write_entry(mdev, key, moor_mr_valid_word(key, type, 0), &body);
 }
 
 /* As many of the pending keys as a command takes, the longest waiting first. */
@@ -138,9 +169,9 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 }
 
 /**
- * moor_mr_revoke - take an MR's key away and wait until nothing uses it
+ * moor_key_revoke - take a key away and wait until nothing uses it
  * @mdev: device
- * @mr: MR
+ * @key: of an MR or a window; what the consumer made of its byte does not matter
  *
  * Group commit: who holds the mutex sends what is pending, his own included,
  * and those who come meanwhile queue up behind it for the next fence.
@@ -148,9 +179,9 @@ static void moor_revoke_batch(struct moor_dev *mdev)
  * Return: 0 with the entry cleared and no access under way; -EBUSY with a
  * window bound and nothing changed.
  */
-int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr)
+int moor_key_revoke(struct moor_dev *mdev, u32 key)
 {
-	struct moor_revocation rev = { .key = mr->key };
+	struct moor_revocation rev = { .key = key };
 	struct moor_mr_table *mrs = &mdev->mrs;
 
 	spin_lock(&mrs->pending_lock);
@@ -164,7 +195,7 @@ int moor_mr_revoke(struct moor_dev *mdev, const struct moor_mr *mr)
 	if (rev.busy)
 		return -EBUSY;
 
-	writeq(0, moor_mr_entry(mdev, mr->key));
+	writeq(0, moor_mr_entry(mdev, key));
 	/*
 	 * Empty the write-combining buffer: a late zero would take the index's
 	 * next key away.

@@ -5,6 +5,7 @@
  */
 
 #include <linux/interrupt.h>
+#include <linux/pid.h>
 #include <linux/random.h>
 #include <rdma/ib_cache.h>
 
@@ -46,10 +47,42 @@ static int moor_qp_alloc_qpn(struct moor_dev *mdev, struct moor_qp *qp)
 	return 0;
 }
 
+static u32 moor_qp_index(const struct moor_dev *mdev, u32 qpn)
+{
+	return qpn & (BIT(mdev->caps.qp_index_bits) - 1);
+}
+
 static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
 {
-	xa_erase(&mdev->qps, qp->qpn & (BIT(mdev->caps.qp_index_bits) - 1));
+	xa_erase(&mdev->qps, moor_qp_index(mdev, qp->qpn));
 	synchronize_irq(mdev->async_eq.irq);
+	put_pid(qp->owner);
+}
+
+/**
+ * moor_qp_owner - whose a queue pair is
+ * @mdev: device
+ * @qpn: its number
+ * @comm: filled in with the name of the process, TASK_COMM_LEN, or NULL
+ *
+ * Return: the process, for the caller to put, or NULL if there is no such queue
+ * pair; then @comm is left alone.
+ */
+struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm)
+{
+	struct pid *owner = NULL;
+	struct moor_qp *qp;
+
+	/* Whoever frees it has to take the lock to erase it first. */
+	xa_lock(&mdev->qps);
+	qp = xa_load(&mdev->qps, moor_qp_index(mdev, qpn));
+	if (qp && qp->qpn == qpn) {
+		owner = get_pid(qp->owner);
+		if (comm)
+			strscpy(comm, qp->comm, sizeof(qp->comm));
+	}
+	xa_unlock(&mdev->qps);
+	return owner;
 }
 
 static int moor_qp_check_attr(const struct moor_dev *mdev,
@@ -205,9 +238,11 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	err = moor_db_alloc(qp->uctx, &qp->db, 2);
 	if (err)
 		goto unpin;
+	qp->owner = get_pid(task_tgid(current));
+	get_task_comm(qp->comm, current->group_leader);
 	err = moor_qp_alloc_qpn(mdev, qp);
 	if (err)
-		goto free_db;
+		goto put_owner;
 	err = moor_cmd_create_qp(mdev, qp, &req);
 	if (err)
 		goto erase;
@@ -223,6 +258,9 @@ destroy:
 		moor_hw_kill(mdev, "it refused to destroy a queue pair");
 erase:
 	moor_qp_erase(mdev, qp);
+	goto free_db;
+put_owner:
+	put_pid(qp->owner);
 free_db:
 	moor_db_free(qp->uctx, &qp->db);
 unpin:

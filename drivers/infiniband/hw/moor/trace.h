@@ -10,7 +10,7 @@
 
 #include "moor.h"
 
-TRACE_EVENT(moor_reg_mr,
+DECLARE_EVENT_CLASS(moor_mr_class,
 	TP_PROTO(struct moor_dev *mdev, const struct moor_mr *mr),
 	TP_ARGS(mdev, mr),
 	TP_STRUCT__entry(
@@ -26,16 +26,18 @@ TRACE_EVENT(moor_reg_mr,
 		__field(u32, nodes)
 	),
 	TP_fast_assign(
+		const struct moor_registration *reg = &mr->reg;
+
 		__assign_str(name);
 		__entry->key = mr->key;
-		__entry->pdn = mr->pdn;
-		__entry->start = mr->start;
-		__entry->length = mr->length;
-		__entry->iova = mr->iova;
-		__entry->access = mr->access;
-		__entry->levels = mr->table.xlat.levels;
-		__entry->page_shift = mr->table.xlat.page_shift;
-		__entry->nodes = mr->table.num_nodes;
+		__entry->pdn = reg->pdn;
+		__entry->start = reg->start;
+		__entry->length = reg->length;
+		__entry->iova = reg->iova;
+		__entry->access = reg->access;
+		__entry->levels = reg->table.xlat.levels;
+		__entry->page_shift = reg->table.xlat.page_shift;
+		__entry->nodes = reg->table.num_nodes;
 	),
 	TP_printk("%s key %#x pd %u start %#llx length %#llx iova %#llx access %#x levels %u page shift %u nodes %u",
 		  __get_str(name), __entry->key, __entry->pdn, __entry->start,
@@ -43,21 +45,74 @@ TRACE_EVENT(moor_reg_mr,
 		  __entry->levels, __entry->page_shift, __entry->nodes)
 );
 
-TRACE_EVENT(moor_dereg_mr,
-	TP_PROTO(struct moor_dev *mdev, const struct moor_mr *mr, int err),
-	TP_ARGS(mdev, mr, err),
+DEFINE_EVENT(moor_mr_class, moor_reg_mr,
+	TP_PROTO(struct moor_dev *mdev, const struct moor_mr *mr),
+	TP_ARGS(mdev, mr)
+);
+
+DEFINE_EVENT(moor_mr_class, moor_rereg_mr,
+	TP_PROTO(struct moor_dev *mdev, const struct moor_mr *mr),
+	TP_ARGS(mdev, mr)
+);
+
+TRACE_EVENT(moor_reg_refused,
+	TP_PROTO(struct moor_dev *mdev, const struct moor_refusal *why),
+	TP_ARGS(mdev, why),
 	TP_STRUCT__entry(
 		__string(name, dev_name(&mdev->ibdev.dev))
-		__field(u32, key)
-		__field(int, err)
+		__string(reason, moor_refusal_name(why->reason))
+		__field(int, error)
+		__field(u64, value)
+		__field(u64, limit)
+		__field(u64, start)
+		__field(u64, length)
+		__field(u32, access)
 	),
 	TP_fast_assign(
 		__assign_str(name);
-		__entry->key = mr->key;
-		__entry->err = err;
+		__assign_str(reason);
+		__entry->error = why->error;
+		__entry->value = why->value;
+		__entry->limit = why->limit;
+		__entry->start = why->start;
+		__entry->length = why->length;
+		__entry->access = why->access;
 	),
-	TP_printk("%s key %#x: %d", __get_str(name), __entry->key,
-		  __entry->err)
+	TP_printk("%s %s value %#llx limit %#llx: error %d start %#llx length %#llx access %#x",
+		  __get_str(name), __get_str(reason), __entry->value,
+		  __entry->limit, __entry->error, __entry->start,
+		  __entry->length, __entry->access)
+);
+
+TRACE_EVENT(moor_dereg_mr,
+	TP_PROTO(struct moor_dev *mdev, u32 key),
+	TP_ARGS(mdev, key),
+	TP_STRUCT__entry(
+		__string(name, dev_name(&mdev->ibdev.dev))
+		__field(u32, key)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		__entry->key = key;
+	),
+	TP_printk("%s key %#x", __get_str(name), __entry->key)
+);
+
+TRACE_EVENT(moor_dereg_mr_busy,
+	TP_PROTO(struct moor_dev *mdev, u32 key, u32 windows),
+	TP_ARGS(mdev, key, windows),
+	TP_STRUCT__entry(
+		__string(name, dev_name(&mdev->ibdev.dev))
+		__field(u32, key)
+		__field(u32, windows)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		__entry->key = key;
+		__entry->windows = windows;
+	),
+	TP_printk("%s key %#x windows %u", __get_str(name), __entry->key,
+		  __entry->windows)
 );
 
 #endif /* MOOR_TRACE_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A process's context and what it may map: its doorbell pages, the kick pages
- * that go with them, and the dozing word.
+ * that go with them, the dozing word, and its on-NIC memory.
  */
 
 #include <linux/mm.h>
@@ -14,11 +14,13 @@
  * @uctx: its context
  * @kind: what
  * @page: which, of those that are numbered
+ * @num_pages: how many
  *
  * Return: the entry, or -ENOMEM.
  */
 struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
-					 enum moor_mmap_kind kind, u32 page)
+					 enum moor_mmap_kind kind, u32 page,
+					 u32 num_pages)
 {
 	struct moor_mmap_entry *entry = kzalloc_obj(*entry);
 	int err;
@@ -27,8 +29,10 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
 		return ERR_PTR(-ENOMEM);
 	entry->kind = kind;
 	entry->page = page;
+	entry->num_pages = num_pages;
 	err = rdma_user_mmap_entry_insert(&uctx->ibucontext,
-					  &entry->rdma_entry, PAGE_SIZE);
+					  &entry->rdma_entry,
+					  (size_t)num_pages * PAGE_SIZE);
 	if (err) {
 		kfree(entry);
 		return ERR_PTR(err);
@@ -41,16 +45,19 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
  * @rdma_entry: entry
  *
  * All mappings end before their context does, so a page's entries of both
- * kinds are let go together, the doorbell's last.
+ * kinds are let go together, the doorbell's last. On-NIC memory that is freed
+ * while mapped is somebody else's only from here on.
  */
 void moor_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 {
 	struct moor_mmap_entry *entry =
 		container_of(rdma_entry, struct moor_mmap_entry, rdma_entry);
+	struct moor_dev *mdev = to_mdev(rdma_entry->ucontext->device);
 
 	if (entry->kind == MOOR_MMAP_DOORBELL)
-		moor_db_free_page(to_mdev(rdma_entry->ucontext->device),
-				  entry->page);
+		moor_db_free_page(mdev, entry->page);
+	else if (entry->kind == MOOR_MMAP_DM)
+		moor_dm_free_pages(mdev, entry->page, entry->num_pages);
 	kfree(entry);
 }
 
@@ -77,8 +84,13 @@ static int moor_mmap_entry_map(struct moor_dev *mdev,
 		vm_flags_clear(vma, VM_MAYWRITE);
 		addr = virt_to_phys(mdev->doze);
 		break;
+	case MOOR_MMAP_DM:
+		addr += mdev->caps.dm_offset;
+		prot = pgprot_writecombine(prot);
+		break;
 	}
-	return rdma_user_mmap_io(ibuctx, vma, PHYS_PFN(addr), PAGE_SIZE, prot,
+	return rdma_user_mmap_io(ibuctx, vma, PHYS_PFN(addr),
+				 (size_t)entry->num_pages * PAGE_SIZE, prot,
 				 &entry->rdma_entry);
 }
 
@@ -110,6 +122,21 @@ int moor_mmap(struct ib_ucontext *ibuctx, struct vm_area_struct *vma)
 	return err;
 }
 
+static void moor_ucontext_describe(const struct moor_ucontext *uctx,
+				   struct moor_alloc_ucontext_resp *resp)
+{
+	const struct moor_dev *mdev = to_mdev(uctx->ibucontext.device);
+
+	*resp = (struct moor_alloc_ucontext_resp){
+		.hw_version = mdev->caps.version,
+		.null_lkey = mdev->caps.null_lkey,
+		.features = mdev->caps.features,
+		.doze_mmap_offset =
+			rdma_user_mmap_get_offset(&uctx->doze->rdma_entry),
+		.max_inline = mdev->caps.max_inline,
+	};
+}
+
 /**
  * moor_alloc_ucontext - open a context for a process
  * @ibuctx: context
@@ -120,8 +147,7 @@ int moor_mmap(struct ib_ucontext *ibuctx, struct vm_area_struct *vma)
 int moor_alloc_ucontext(struct ib_ucontext *ibuctx, struct ib_udata *udata)
 {
 	struct moor_ucontext *uctx = to_muctx(ibuctx);
-	struct moor_dev *mdev = to_mdev(ibuctx->device);
-	struct moor_alloc_ucontext_resp resp = {};
+	struct moor_alloc_ucontext_resp resp;
 	struct moor_alloc_ucontext_req req = {};
 	int err;
 
@@ -133,20 +159,32 @@ int moor_alloc_ucontext(struct ib_ucontext *ibuctx, struct ib_udata *udata)
 
 	mutex_init(&uctx->db_lock);
 	INIT_LIST_HEAD(&uctx->db_pages);
-	uctx->doze = moor_mmap_insert(uctx, MOOR_MMAP_DOZE, 0);
+	uctx->doze = moor_mmap_insert(uctx, MOOR_MMAP_DOZE, 0, 1);
 	if (IS_ERR(uctx->doze))
 		return PTR_ERR(uctx->doze);
 
-	resp.hw_version = mdev->caps.version;
-	resp.null_lkey = mdev->caps.null_lkey;
-	resp.features = mdev->caps.features;
-	resp.doze_mmap_offset =
-		rdma_user_mmap_get_offset(&uctx->doze->rdma_entry);
-	resp.max_inline = mdev->caps.max_inline;
+	moor_ucontext_describe(uctx, &resp);
 	err = ib_respond_udata(udata, resp);
 	if (err)
 		rdma_user_mmap_entry_remove(&uctx->doze->rdma_entry);
 	return err;
+}
+
+/**
+ * moor_query_ucontext - tell a process that imports a context what it is
+ * @ibuctx: context
+ * @attrs: MOOR_ATTR_QUERY_CONTEXT_RESP, out
+ *
+ * Return: 0 or an errno.
+ */
+int moor_query_ucontext(struct ib_ucontext *ibuctx,
+			struct uverbs_attr_bundle *attrs)
+{
+	struct moor_alloc_ucontext_resp resp;
+
+	moor_ucontext_describe(to_muctx(ibuctx), &resp);
+	return uverbs_copy_to(attrs, MOOR_ATTR_QUERY_CONTEXT_RESP, &resp,
+			      sizeof(resp));
 }
 
 void moor_dealloc_ucontext(struct ib_ucontext *ibuctx)

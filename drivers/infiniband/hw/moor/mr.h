@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Memory: keys, the context table, translations, regions, windows, on-NIC
+ * memory, and why a registration failed. Included by moor.h.
+ */
+#ifndef MOOR_MR_DRIVER_H
+#define MOOR_MR_DRIVER_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/siphash.h>
+#include <linux/spinlock.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+#include <moor/moor_hw.h>
+
+struct moor_dev;
+struct moor_mmap_entry;
+struct moor_mr;
+struct moor_ring;
+
+/* A node of a translation table: 4 KiB of coherent memory (HWI 7). */
+struct moor_node {
+	struct moor_node *next;
+	__le64 *pte;
+	dma_addr_t dma;
+};
+
+/**
+ * struct moor_node_pool - free nodes, mapped for the device
+ * @lock: protects the rest; a leaf
+ * @free: nodes
+ * @count: of @free
+ */
+struct moor_node_pool {
+	spinlock_t lock;	/* protects the rest; a leaf */
+	struct moor_node *free;
+	u32 count;
+};
+
+/**
+ * struct moor_table - a translation of pinned memory
+ * @xlat: what the device is given
+ * @nodes: its nodes, none with @xlat.levels 0
+ * @num_nodes: of @nodes
+ */
+struct moor_table {
+	struct moor_xlat xlat;
+	struct moor_node *nodes;
+	u32 num_nodes;
+};
+
+/**
+ * struct moor_key_slot - what is known of one index of the context table
+ * @mr: MR that has it, or NULL: free or a window's
+ * @count: uses so far, from a random start: the index permutes it to a nonce
+ */
+struct moor_key_slot {
+	struct moor_mr *mr;
+	u32 count;
+};
+
+/**
+ * struct moor_keys - the keys of a range of the context table (HWI 6.2)
+ * @lock: protects the rest and, while an MR is in @slots, that it exists
+ * @slots: by index
+ * @queue: free indices, the one that has been free longest at @head
+ * @head: free-running
+ * @tail: free-running
+ * @size: entries of @queue
+ * @first: index of @slots[0]
+ * @nonce_bits: bits of a key that the nonce has
+ * @nonce_shift: bits of a key below the nonce: the consumer's, or none
+ * @secret: makes nonces unpredictable
+ */
+struct moor_keys {
+	spinlock_t lock;	/* protects the rest; a leaf */
+	struct moor_key_slot *slots;
+	u32 *queue;
+	u32 head;
+	u32 tail;
+	u32 size;
+	u32 first;
+	u32 nonce_bits;
+	u32 nonce_shift;
+	hsiphash_key_t secret;
+};
+
+/**
+ * struct moor_mr_table - the context table and its fences (HWI 6)
+ * @entries: BAR2, write-combining
+ * @pending_lock: protects @pending
+ * @pending: revocations not yet sent
+ * @commit: held by whoever sends the pending ones, for one command's time
+ */
+struct moor_mr_table {
+	struct moor_mr_context __iomem *entries;
+	spinlock_t pending_lock;	/* protects pending; a leaf */
+	struct list_head pending;
+	struct mutex commit;		/* held by who sends pending ones */
+};
+
+/**
+ * struct moor_registration - what re-registering may replace of an MR
+ * @umem: pinned memory, or NULL (get_dma_mr, on-NIC memory)
+ * @table: translation of it
+ * @iova: address of the first byte as the wire knows it
+ * @length: bytes
+ * @start: address of the first byte in the process
+ * @access: MOOR_ACCESS_*
+ * @pdn: number of the protection domain
+ * @zero_based: @iova is 0 whatever the process called the first byte
+ */
+struct moor_registration {
+	struct ib_umem *umem;
+	struct moor_table table;
+	u64 iova;
+	u64 length;
+	u64 start;
+	u32 access;
+	u32 pdn;
+	bool zero_based;
+};
+
+/**
+ * struct moor_mr - a memory region
+ * @ibmr: the core's; its iova and length are the core's business
+ * @reg: what it stands for; changes under the lock of &moor_dev.keys, and only
+ *	while the core has the MR locked for writing
+ * @key: lkey and rkey
+ * @type: enum moor_mrc_type
+ * @generation: counts the bodies written under this key; changes as @reg does
+ */
+struct moor_mr {
+	struct ib_mr ibmr;
+	struct moor_registration reg;
+	u32 key;
+	u8 type;
+	u8 generation;
+};
+
+/**
+ * struct moor_mw - a memory window
+ * @ibmw: the core's; its rkey is the key the window began with
+ * @key: the same
+ */
+struct moor_mw {
+	struct ib_mw ibmw;
+	u32 key;
+};
+
+/**
+ * struct moor_dm_pool - on-NIC memory (HWI 7.3)
+ * @mem: all of it, write-combining, or NULL if there is none
+ * @lock: protects @used; a leaf
+ * @used: bit n: page n is somebody's
+ * @pages: number of pages
+ */
+struct moor_dm_pool {
+	void __iomem *mem;
+	spinlock_t lock;	/* protects used; a leaf */
+	unsigned long *used;
+	u32 pages;
+};
+
+/**
+ * struct moor_dm - a piece of on-NIC memory
+ * @ibdm: the core's
+ * @entry: what maps it; the pages are free when the last mapping is gone
+ * @first: its first page
+ */
+struct moor_dm {
+	struct ib_dm ibdm;
+	struct moor_mmap_entry *entry;
+	u32 first;
+};
+
+/* What is shown of an MR: copied under the lock, printed without it. */
+struct moor_mr_info {
+	u32 key;
+	u32 pdn;
+	u32 access;
+	u64 iova;
+	u64 length;
+	u64 start;
+	u8 type;
+	u8 generation;
+	u32 nodes;
+	struct moor_xlat xlat;
+};
+
+/* A registration that failed, and whose it was. */
+struct moor_refusal_record {
+	struct moor_refusal refusal;
+	time64_t time;
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
+};
+
+#define MOOR_REFUSALS_KEPT	32
+
+/**
+ * struct moor_refusals - registrations that failed
+ * @lock: protects the rest and every context's own last refusal; a leaf
+ * @count: of all since the device came
+ * @last: the last of them, number n at n modulo the size
+ */
+struct moor_refusals {
+	spinlock_t lock;	/* protects the rest; a leaf */
+	u64 count;
+	struct moor_refusal_record last[MOOR_REFUSALS_KEPT];
+};
+
+static inline struct moor_mr *to_mmr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct moor_mr, ibmr);
+}
+
+static inline struct moor_mw *to_mmw(struct ib_mw *ibmw)
+{
+	return container_of(ibmw, struct moor_mw, ibmw);
+}
+
+static inline struct moor_dm *to_mdm(struct ib_dm *ibdm)
+{
+	return container_of(ibdm, struct moor_dm, ibdm);
+}
+
+/* key.c */
+int moor_keys_init(struct moor_dev *mdev);
+void moor_keys_destroy(struct moor_dev *mdev);
+int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr);
+int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key);
+void moor_key_free(struct moor_dev *mdev, u32 key);
+u32 moor_key_index(const struct moor_dev *mdev, u32 key);
+u32 moor_keys_used(struct moor_keys *keys);
+
+/* xlat.c */
+int moor_nodes_init(struct moor_dev *mdev);
+void moor_nodes_destroy(struct moor_dev *mdev);
+int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
+		     struct ib_umem *umem, u64 iova);
+void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
+int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
+		  struct ib_umem *umem);
+void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
+
+/* mr_table.c */
+int moor_mr_table_init(struct moor_dev *mdev);
+void moor_mr_table_destroy(struct moor_dev *mdev);
+void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
+void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn);
+int moor_key_revoke(struct moor_dev *mdev, u32 key);
+
+/* mr.c */
+int moor_mr_check_access(int access, struct moor_refusal *why);
+int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
+			u64 iova, struct moor_refusal *why);
+void moor_reg_set_access(struct moor_registration *reg, int access);
+int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
+		 struct moor_refusal *why);
+void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg);
+struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type);
+int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
+		  struct moor_refusal *why);
+struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
+			       u64 iova, int access, struct ib_udata *udata);
+struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
+int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
+		       const struct moor_mr *mr);
+
+/* rereg.c */
+struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
+				 u64 length, u64 iova, int access,
+				 struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* mw.c */
+int moor_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int moor_dealloc_mw(struct ib_mw *ibmw);
+u32 moor_mr_count_windows(struct moor_dev *mdev, const struct moor_mr *mr);
+int moor_windows_visit(struct moor_dev *mdev, u32 key,
+		       void (*visit)(void *arg,
+				     const struct moor_window_info *info),
+		       void *arg);
+void moor_window_describe(struct moor_dev *mdev, struct moor_window *window,
+			  const struct moor_window_info *info,
+			  struct pid_namespace *ns, char *comm);
+
+/* dm.c */
+int moor_dm_init(struct moor_dev *mdev);
+void moor_dm_destroy(struct moor_dev *mdev);
+void moor_dm_free_pages(struct moor_dev *mdev, u32 first, u32 num);
+struct ib_dm *moor_alloc_dm(struct ib_device *ibdev,
+			    struct ib_ucontext *ibuctx,
+			    struct ib_dm_alloc_attr *attr,
+			    struct uverbs_attr_bundle *attrs);
+int moor_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
+			     struct ib_dm_mr_attr *attr,
+			     struct uverbs_attr_bundle *attrs);
+void moor_dm_describe(const struct moor_dm *dm, u64 length,
+		      struct moor_dm_location *out);
+
+/* refusal.c */
+void moor_refuse(struct moor_dev *mdev, struct ib_udata *udata,
+		 struct moor_refusal *why, int err);
+int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
+			int access, int err);
+const char *moor_refusal_name(u32 reason);
+
+/* restrack.c */
+int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+
+#endif /* MOOR_MR_DRIVER_H */

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Methods and attributes that Moor adds to those of uverbs:
+ * include/uapi/rdma/moor_user_ioctl_cmds.h.
+ */
+
+#include <linux/pid_namespace.h>
+#include <linux/slab.h>
+
+#include "moor.h"
+
+#define UVERBS_MODULE_NAME moor
+#include <rdma/uverbs_named_ioctl.h>
+
+/* What fits into a process's array, and how many there were. */
+struct moor_window_array {
+	struct moor_dev *mdev;
+	struct moor_window *list;
+	u32 room;
+	u32 count;
+};
+
+static void moor_window_array_add(void *arg,
+				  const struct moor_window_info *info)
+{
+	struct moor_window_array *array = arg;
+
+	if (array->count < array->room)
+		moor_window_describe(array->mdev, &array->list[array->count],
+				     info, task_active_pid_ns(current), NULL);
+	array->count++;
+}
+
+static int moor_windows_respond(struct uverbs_attr_bundle *attrs,
+				struct moor_window_array *array)
+{
+	u32 filled = min(array->room, array->count);
+	int err = 0;
+
+	if (array->room)
+		err = uverbs_copy_to_struct_or_zero(attrs,
+						    MOOR_ATTR_MR_WINDOWS_LIST,
+						    array->list,
+						    filled *
+						    sizeof(*array->list));
+	if (!err)
+		err = uverbs_copy_to(attrs, MOOR_ATTR_MR_WINDOWS_COUNT,
+				     &array->count, sizeof(array->count));
+	return err;
+}
+
+static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(
+	struct uverbs_attr_bundle *attrs)
+{
+	struct ib_mr *ibmr =
+		uverbs_attr_get_obj(attrs, MOOR_ATTR_MR_WINDOWS_HANDLE);
+	struct moor_window_array array = { .mdev = to_mdev(ibmr->device) };
+	int err;
+
+	if (uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
+		array.room = uverbs_attr_get_len(attrs,
+						 MOOR_ATTR_MR_WINDOWS_LIST) /
+			     sizeof(*array.list);
+	if (array.room) {
+		array.list = kvzalloc_objs(*array.list, array.room);
+		if (!array.list)
+			return -ENOMEM;
+	}
+	err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
+				 moor_window_array_add, &array);
+	/* The device of no window type has none bound. */
+	if (!err || err == -EOPNOTSUPP)
+		err = moor_windows_respond(attrs, &array);
+	kvfree(array.list);
+	return err;
+}
+
+DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_MR_WINDOWS,
+			    UVERBS_ATTR_IDR(MOOR_ATTR_MR_WINDOWS_HANDLE,
+					    UVERBS_OBJECT_MR,
+					    UVERBS_ACCESS_READ,
+					    UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_MR_WINDOWS_LIST,
+						UVERBS_ATTR_MIN_SIZE(0),
+						UA_OPTIONAL),
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_MR_WINDOWS_COUNT,
+						UVERBS_ATTR_TYPE(u32),
+						UA_MANDATORY));
+
+ADD_UVERBS_METHODS(moor_mr_methods, UVERBS_OBJECT_MR,
+		   &UVERBS_METHOD(MOOR_METHOD_MR_WINDOWS));
+
+static int UVERBS_HANDLER(MOOR_METHOD_DEVICE_REFUSAL)(
+	struct uverbs_attr_bundle *attrs)
+{
+	struct ib_ucontext *ibuctx = ib_uverbs_get_ucontext(attrs);
+	struct moor_refusal refusal;
+	struct moor_dev *mdev;
+
+	if (IS_ERR(ibuctx))
+		return PTR_ERR(ibuctx);
+	mdev = to_mdev(ibuctx->device);
+	spin_lock(&mdev->refusals.lock);
+	refusal = to_muctx(ibuctx)->refusal;
+	spin_unlock(&mdev->refusals.lock);
+	return uverbs_copy_to(attrs, MOOR_ATTR_DEVICE_REFUSAL, &refusal,
+			      sizeof(refusal));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DEVICE_REFUSAL,
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_DEVICE_REFUSAL,
+						UVERBS_ATTR_TYPE(struct moor_refusal),
+						UA_MANDATORY));
+
+ADD_UVERBS_METHODS(moor_device_methods, UVERBS_OBJECT_DEVICE,
+		   &UVERBS_METHOD(MOOR_METHOD_DEVICE_REFUSAL));
+
+ADD_UVERBS_ATTRIBUTES_SIMPLE(moor_query_context, UVERBS_OBJECT_DEVICE,
+			     UVERBS_METHOD_QUERY_CONTEXT,
+			     UVERBS_ATTR_PTR_OUT(MOOR_ATTR_QUERY_CONTEXT_RESP,
+						 UVERBS_ATTR_TYPE(struct moor_alloc_ucontext_resp),
+						 UA_MANDATORY));
+
+ADD_UVERBS_ATTRIBUTES_SIMPLE(moor_dm_alloc, UVERBS_OBJECT_DM,
+			     UVERBS_METHOD_DM_ALLOC,
+			     UVERBS_ATTR_PTR_OUT(MOOR_ATTR_ALLOC_DM_RESP,
+						 UVERBS_ATTR_TYPE(struct moor_dm_location),
+						 UA_MANDATORY));
+
+static int UVERBS_HANDLER(MOOR_METHOD_DM_QUERY)(
+	struct uverbs_attr_bundle *attrs)
+{
+	struct ib_dm *ibdm =
+		uverbs_attr_get_obj(attrs, MOOR_ATTR_DM_QUERY_HANDLE);
+	struct moor_dm_location location;
+
+	moor_dm_describe(to_mdm(ibdm), ibdm->length, &location);
+	return uverbs_copy_to(attrs, MOOR_ATTR_DM_QUERY_RESP, &location,
+			      sizeof(location));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DM_QUERY,
+			    UVERBS_ATTR_IDR(MOOR_ATTR_DM_QUERY_HANDLE,
+					    UVERBS_OBJECT_DM,
+					    UVERBS_ACCESS_READ,
+					    UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_DM_QUERY_RESP,
+						UVERBS_ATTR_TYPE(struct moor_dm_location),
+						UA_MANDATORY));
+
+ADD_UVERBS_METHODS(moor_dm_methods, UVERBS_OBJECT_DM,
+		   &UVERBS_METHOD(MOOR_METHOD_DM_QUERY));
+
+/* What uverbs is to know beside the core's own tree. */
+const struct uapi_definition moor_uapi[] = {
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_MR, &moor_mr_methods),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &moor_device_methods),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &moor_query_context),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_alloc),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_methods),
+	{}
+};
