@@ -157,6 +157,20 @@ void pair_close(struct pair *pair)
 		tap_bail("ibv_dealloc_pd: %s", strerror(err));
 }
 
+void pair_close_qp(struct side *side)
+{
+	int err = ibv_destroy_qp(side->qp);
+
+	if (err)
+		tap_bail("ibv_destroy_qp: %s", strerror(err));
+	side->qp = NULL;
+}
+
+void pair_open_qp(struct pair *pair, struct side *side)
+{
+	side->qp = create_qp(pair, side);
+}
+
 int modify_to_init(struct pair *pair, struct side *side)
 {
 	struct ibv_qp_attr attr = {

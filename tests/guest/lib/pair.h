@@ -62,6 +62,9 @@ struct ibv_context *open_nic(const char *name, struct ibv_device_attr *attr);
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config);
 void pair_close(struct pair *pair);
+/* One side's QP alone: away, and a new one in RESET. */
+void pair_close_qp(struct side *side);
+void pair_open_qp(struct pair *pair, struct side *side);
 void pair_connect(struct pair *pair);
 void pair_reset(struct pair *pair);
 void fill(uint8_t *buf, size_t size, uint8_t seed);
