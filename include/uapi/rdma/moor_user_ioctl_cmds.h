@@ -53,8 +53,7 @@ enum moor_refusal_reason {
 	MOOR_REFUSAL_IOVA	= 2,	/* value: iova; not congruent, or wraps */
 	MOOR_REFUSAL_FLAGS	= 3,	/* value: the flags that are not possible */
 	MOOR_REFUSAL_MEMLOCK	= 4,	/* limit: RLIMIT_MEMLOCK; value: pinned now; bytes */
-	MOOR_REFUSAL_PAGE	= 5,	/* value: address of the page that cannot be pinned;
-					 * 0: it could be a moment later */
+	MOOR_REFUSAL_PAGE	= 5,	/* value: first address that cannot be pinned, or 0 */
 	MOOR_REFUSAL_MR_LIMIT	= 6,	/* limit: MRs of the device; value: in use */
 	MOOR_REFUSAL_MEMORY	= 7,	/* the kernel is out of memory */
 	MOOR_REFUSAL_WINDOWS	= 8,	/* value: windows bound */

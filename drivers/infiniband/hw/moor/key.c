@@ -166,6 +166,8 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
  * moor_key_index - index of a key in the context table
  * @mdev: device
  * @key: key of either range
+ *
+ * Return: the index.
  */
 u32 moor_key_index(const struct moor_dev *mdev, u32 key)
 {
@@ -196,6 +198,8 @@ void moor_key_free(struct moor_dev *mdev, u32 key)
 /**
  * moor_keys_used - keys in use
  * @keys: range
+ *
+ * Return: how many.
  */
 u32 moor_keys_used(struct moor_keys *keys)
 {

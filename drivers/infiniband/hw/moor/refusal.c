@@ -31,6 +31,8 @@ static const char * const moor_refusal_names[] = {
 /**
  * moor_refusal_name - a reason in a word
  * @reason: enum moor_refusal_reason
+ *
+ * Return: the word.
  */
 const char *moor_refusal_name(u32 reason)
 {

@@ -49,8 +49,7 @@ static int moor_windows_respond(struct uverbs_attr_bundle *attrs,
 	return err;
 }
 
-static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(
-	struct uverbs_attr_bundle *attrs)
+static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_mr *ibmr =
 		uverbs_attr_get_obj(attrs, MOOR_ATTR_MR_WINDOWS_HANDLE);
@@ -90,8 +89,7 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_MR_WINDOWS,
 ADD_UVERBS_METHODS(moor_mr_methods, UVERBS_OBJECT_MR,
 		   &UVERBS_METHOD(MOOR_METHOD_MR_WINDOWS));
 
-static int UVERBS_HANDLER(MOOR_METHOD_DEVICE_REFUSAL)(
-	struct uverbs_attr_bundle *attrs)
+static int UVERBS_HANDLER(MOOR_METHOD_DEVICE_REFUSAL)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_ucontext *ibuctx = ib_uverbs_get_ucontext(attrs);
 	struct moor_refusal refusal;
@@ -127,8 +125,7 @@ ADD_UVERBS_ATTRIBUTES_SIMPLE(moor_dm_alloc, UVERBS_OBJECT_DM,
 						 UVERBS_ATTR_TYPE(struct moor_dm_location),
 						 UA_MANDATORY));
 
-static int UVERBS_HANDLER(MOOR_METHOD_DM_QUERY)(
-	struct uverbs_attr_bundle *attrs)
+static int UVERBS_HANDLER(MOOR_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_dm *ibdm =
 		uverbs_attr_get_obj(attrs, MOOR_ATTR_DM_QUERY_HANDLE);
@@ -151,11 +148,34 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DM_QUERY,
 ADD_UVERBS_METHODS(moor_dm_methods, UVERBS_OBJECT_DM,
 		   &UVERBS_METHOD(MOOR_METHOD_DM_QUERY));
 
+static int UVERBS_HANDLER(MOOR_METHOD_PD_QUERY)(struct uverbs_attr_bundle *attrs)
+{
+	struct ib_pd *ibpd =
+		uverbs_attr_get_obj(attrs, MOOR_ATTR_PD_QUERY_HANDLE);
+	struct moor_alloc_pd_resp resp = { .pdn = to_mpd(ibpd)->pdn };
+
+	return uverbs_copy_to(attrs, MOOR_ATTR_PD_QUERY_RESP, &resp,
+			      sizeof(resp));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_PD_QUERY,
+			    UVERBS_ATTR_IDR(MOOR_ATTR_PD_QUERY_HANDLE,
+					    UVERBS_OBJECT_PD,
+					    UVERBS_ACCESS_READ,
+					    UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_PD_QUERY_RESP,
+						UVERBS_ATTR_TYPE(struct moor_alloc_pd_resp),
+						UA_MANDATORY));
+
+ADD_UVERBS_METHODS(moor_pd_methods, UVERBS_OBJECT_PD,
+		   &UVERBS_METHOD(MOOR_METHOD_PD_QUERY));
+
 /* What uverbs is to know beside the core's own tree. */
 const struct uapi_definition moor_uapi[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_MR, &moor_mr_methods),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &moor_device_methods),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &moor_query_context),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_PD, &moor_pd_methods),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_alloc),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_methods),
 	{}
