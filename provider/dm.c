@@ -13,42 +13,57 @@
 
 #include "moor.h"
 
-static bool in_range(const struct moor_dm *dm, uint64_t offset, size_t length)
+/* libibverbs leaves it to the device; programs expect units of four bytes. */
+static bool may_copy(const struct moor_dm *dm, uint64_t offset, size_t length)
 {
-	return offset <= dm->length && length <= dm->length - offset;
+	return offset % sizeof(uint32_t) == 0 &&
+	       length % sizeof(uint32_t) == 0 &&
+	       offset <= dm->length && length <= dm->length - offset;
 }
 
 /* Accesses of eight bytes where @dm is aligned to them, never longer ones. */
-static void copy_to(uint8_t *dm, const uint8_t *from, size_t length)
+static void copy_to(void *dm, const uint8_t *from, size_t length)
 {
 	uint64_t word;
+	uint32_t half;
 
-	for (; length && (uintptr_t)dm % sizeof(word); length--)
-		*(volatile uint8_t *)dm++ = *from++;
-	for (; length >= sizeof(word); length -= sizeof(word)) {
-		memcpy(&word, from, sizeof(word));
-		*(volatile uint64_t *)dm = word;
-		dm += sizeof(word);
-		from += sizeof(word);
+	while (length) {
+		if (length >= sizeof(word) && (uintptr_t)dm % sizeof(word) == 0) {
+			memcpy(&word, from, sizeof(word));
+			*(volatile uint64_t *)dm = word;
+			dm += sizeof(word);
+			from += sizeof(word);
+			length -= sizeof(word);
+		} else {
+			memcpy(&half, from, sizeof(half));
+			*(volatile uint32_t *)dm = half;
+			dm += sizeof(half);
+			from += sizeof(half);
+			length -= sizeof(half);
+		}
 	}
-	for (; length; length--)
-		*(volatile uint8_t *)dm++ = *from++;
 }
 
-static void copy_from(uint8_t *to, const uint8_t *dm, size_t length)
+static void copy_from(uint8_t *to, const void *dm, size_t length)
 {
 	uint64_t word;
+	uint32_t half;
 
-	for (; length && (uintptr_t)dm % sizeof(word); length--)
-		*to++ = *(volatile const uint8_t *)dm++;
-	for (; length >= sizeof(word); length -= sizeof(word)) {
-		word = *(volatile const uint64_t *)dm;
-		memcpy(to, &word, sizeof(word));
-		dm += sizeof(word);
-		to += sizeof(word);
+	while (length) {
+		if (length >= sizeof(word) && (uintptr_t)dm % sizeof(word) == 0) {
+			word = *(volatile const uint64_t *)dm;
+			memcpy(to, &word, sizeof(word));
+			dm += sizeof(word);
+			to += sizeof(word);
+			length -= sizeof(word);
+		} else {
+			half = *(volatile const uint32_t *)dm;
+			memcpy(to, &half, sizeof(half));
+			dm += sizeof(half);
+			to += sizeof(half);
+			length -= sizeof(half);
+		}
 	}
-	for (; length; length--)
-		*to++ = *(volatile const uint8_t *)dm++;
 }
 
 static int memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
@@ -56,7 +71,7 @@ static int memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 {
 	struct moor_dm *dm = to_moor_dm(ibdm);
 
-	if (!in_range(dm, offset, length))
+	if (!may_copy(dm, offset, length))
 		return EINVAL;
 	copy_to(dm->addr + offset, host_addr, length);
 	/* Out before the doorbell of a request that reads it. */
@@ -69,7 +84,7 @@ static int memcpy_from_dm(void *host_addr, struct ibv_dm *ibdm, uint64_t offset,
 {
 	struct moor_dm *dm = to_moor_dm(ibdm);
 
-	if (!in_range(dm, offset, length))
+	if (!may_copy(dm, offset, length))
 		return EINVAL;
 	copy_from(host_addr, dm->addr + offset, length);
 	return 0;
