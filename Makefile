@@ -69,7 +69,7 @@ provider: setup ## build the libibverbs provider in the root: build/provider/
 nic: setup ## build the NIC model in the root: build/model/moor-nic
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model
 
-tests: setup ## build the test programs of tests/ in the root: build/tests/
+tests: provider ## build the test programs of tests/ in the root: build/tests/
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C tests O=$(CURDIR)/build/tests
 
 vm-parts: modules provider nic tests ## build everything that scripts/vm and the tests use

@@ -120,13 +120,18 @@ static void open_side(struct pair *pair, struct side *side)
 		tap_bail("ibv_reg_mr: %s", strerror(errno));
 }
 
-/* Makes two QPs in RESET; pair->channel must be set. Bails out on failure. */
+/*
+ * Makes two QPs in RESET; pair->channel must be set, and pair->pd to a PD or
+ * NULL. Bails out on failure.
+ */
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config)
 {
 	pair->config = *config;
 	pair->ctx = ctx;
-	pair->pd = ibv_alloc_pd(ctx);
+	pair->owns_pd = !pair->pd;
+	if (!pair->pd)
+		pair->pd = ibv_alloc_pd(ctx);
 	if (!pair->pd)
 		tap_bail("ibv_alloc_pd: %s", strerror(errno));
 	find_gid(pair);
@@ -152,9 +157,12 @@ void pair_close(struct pair *pair)
 
 	close_side(&pair->a);
 	close_side(&pair->b);
+	if (!pair->owns_pd)
+		return;
 	err = ibv_dealloc_pd(pair->pd);
 	if (err)
 		tap_bail("ibv_dealloc_pd: %s", strerror(err));
+	pair->pd = NULL;
 }
 
 void pair_close_qp(struct side *side)

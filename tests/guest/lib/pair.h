@@ -39,7 +39,8 @@ struct pair {
 	struct ibv_context *ctx;
 	struct ibv_device_attr attr;
 	struct ibv_comp_channel *channel;	/* set before pair_open(), or NULL */
-	struct ibv_pd *pd;
+	struct ibv_pd *pd;			/* likewise: NULL for a new one */
+	bool owns_pd;
 	struct side a, b;
 	union ibv_gid gid;
 	int gid_index;
