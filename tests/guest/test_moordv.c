@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * moordv.h, by a program that links with the provider: its own errors, and the
+ * reasons that it finds by itself, because the kernel's core refuses before the
+ * driver hears of a call.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <moordv.h>
+
+#include "tap.h"
+#include "window.h"
+
+#define SIZE	8192u
+#define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static struct pair pair;
+
+static void test_holders(void)
+{
+	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, BINDABLE);
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, IBV_MW_TYPE_2);
+	struct moor_window w = {};
+	uint32_t bound = 99;
+
+	must_bind(&apis[0], &pair.b, mw, mr, (uintptr_t)pair.b.buf + 16, 200,
+		  RIGHTS | IBV_ACCESS_ZERO_BASED);
+	tap_ok(moordv_query_windows(mr, &w, 1, &bound) == 1 && bound == 1 &&
+	       w.rkey == mw->rkey && w.type == 2 &&
+	       w.qpn == pair.b.qp->qp_num && w.pid == getpid() &&
+	       w.iova == 0 && w.length == 200 && w.access == RIGHTS,
+	       "a zero-based window, by a program linked with libmoor");
+	tap_ok(moordv_query_windows(mr, &w, 1, NULL) == -1 && errno == EINVAL,
+	       "nowhere to count");
+	if (ibv_dealloc_mw(mw) || ibv_dereg_mr(mr))
+		tap_bail("cannot clean up");
+}
+
+static void test_owner_gone(void)
+{
+	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, BINDABLE);
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, IBV_MW_TYPE_1);
+	struct moor_window window = {};
+	uint32_t bound;
+
+	must_bind(&apis[0], &pair.b, mw, mr, (uintptr_t)pair.b.buf, 8, RIGHTS);
+	pair_close_qp(&pair.b);
+	tap_ok(moordv_query_windows(mr, &window, 1, &bound) == 1 &&
+	       window.rkey == mw->rkey && window.pid == 0,
+	       "QP destroyed: its owner is not known any more");
+	pair_open_qp(&pair, &pair.b);
+	pair_reset(&pair);
+	ibv_dealloc_mw(mw);
+	ibv_dereg_mr(mr);
+}
+
+static void test_not_ours(void)
+{
+	struct ibv_mr *null = ibv_alloc_null_mr(pair.pd);
+	uint32_t bound;
+
+	tap_ok(moordv_query_windows(null, NULL, 0, &bound) == -1 &&
+	       errno == EOPNOTSUPP, "a null MR has no windows");
+	ibv_dereg_mr(null);
+}
+
+/* ---- refusals ---- */
+
+static void expect_refusal(const char *what, uint32_t reason, int error,
+			   struct moor_refusal *refusal)
+{
+	int err = moordv_last_refusal(pair.ctx, refusal);
+
+	if (!tap_ok(!err && refusal->reason == reason &&
+		    refusal->error == error, "why: %s", what))
+		tap_diag("%d: reason %u, error %d; limit %llu, value %llu", err,
+			 refusal->reason, refusal->error,
+			 (unsigned long long)refusal->limit,
+			 (unsigned long long)refusal->value);
+}
+
+static void refuse(const char *what, void *addr, size_t length, uint64_t iova,
+		   unsigned int access, uint32_t reason, int error,
+		   struct moor_refusal *refusal)
+{
+	struct ibv_mr *mr = ibv_reg_mr_iova(pair.pd, addr, length, iova,
+					    access);
+
+	if (mr || errno != error) {
+		tap_ok(false, "%s: refused", what);
+		tap_diag("errno %d, wanted %d", mr ? 0 : errno, error);
+		if (mr)
+			ibv_dereg_mr(mr);
+		return;
+	}
+	expect_refusal(what, reason, error, refusal);
+	tap_ok(refusal->start == (uintptr_t)addr &&
+	       refusal->length == length && refusal->access == access,
+	       "why: %s: the arguments", what);
+}
+
+static void test_refusals(void)
+{
+	uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addr = (uintptr_t)memory;
+	struct moor_refusal r = {};
+
+	expect_refusal("nothing yet", MOOR_REFUSAL_NONE, 0, &r);
+	refuse("remote write without local write", memory, 4096, addr,
+	       IBV_ACCESS_REMOTE_WRITE, MOOR_REFUSAL_FLAGS, EINVAL, &r);
+	tap_is(r.value, IBV_ACCESS_REMOTE_WRITE, "the flag");
+	refuse("on demand", memory, 4096, addr,
+	       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND,
+	       MOOR_REFUSAL_FLAGS, EOPNOTSUPP, &r);
+	tap_is(r.value, IBV_ACCESS_ON_DEMAND, "the flag");
+	refuse("huge pages", memory, 4096, addr,
+	       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_HUGETLB,
+	       MOOR_REFUSAL_FLAGS, EOPNOTSUPP, &r);
+	refuse("address not congruent", memory, 4096, addr + 1,
+	       IBV_ACCESS_LOCAL_WRITE, MOOR_REFUSAL_IOVA, EINVAL, &r);
+	tap_is(r.value, addr + 1, "the address");
+	munmap(memory, 4096);
+}
+
+int main(int argc, char **argv)
+{
+	struct pair_config config = pair_defaults;
+	struct ibv_device_attr attr;
+
+	config.send_ops = WINDOW_OPS;
+	pair_open(&pair, open_nic(argc > 1 ? argv[1] : NULL, &attr), &config);
+	pair_connect(&pair);
+	test_refusals();
+	test_holders();
+	test_owner_gone();
+	test_not_ours();
+	pair_close(&pair);
+	ibv_close_device(pair.ctx);
+	return tap_done();
+}
