@@ -40,9 +40,10 @@ int moor_keys_init(struct moor_dev *mdev)
 		moor_keys_destroy(mdev);
 		return -ENOMEM;
 	}
+	get_random_bytes(keys->queue, keys->size * sizeof(*keys->queue));
 	for (i = 0; i < keys->size; i++) {
+		keys->slots[i].count = keys->queue[i];
 		keys->queue[i] = i;
-		keys->slots[i].count = get_random_u32();
 	}
 	return 0;
 }

@@ -69,6 +69,8 @@ static int moor_enable_pci(struct moor_dev *mdev)
 	err = moor_map_bars(mdev);
 	if (err)
 		goto release;
+	/* For moor_slot_reset(). */
+	pci_save_state(pdev);
 	return 0;
 
 release:
