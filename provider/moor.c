@@ -55,7 +55,7 @@ static void moor_free_context(struct ibv_context *context)
 	uint32_t i;
 
 	for (i = 0; i < MOOR_QP_CHUNKS; i++)
-		free((void *)atomic_load(&ctx->qps[i]));
+		free(atomic_load(&ctx->qps[i]));
 	unmap_doze(ctx);
 	pthread_mutex_destroy(&ctx->lock);
 	verbs_uninit_context(&ctx->vctx);
@@ -99,7 +99,7 @@ static int check_version(const struct ibv_device *device, uint32_t version)
 	if (major == MOOR_HW_VERSION_MAJOR)
 		return 0;
 	fprintf(stderr,
-		"libmoor: %s: the device has hardware interface version %u.%u, this provider knows version %u.%u only; the device is not used\n",
+		"libmoor: %s: the device has hardware interface version %u.%u, this provider knows version %d.%d only; the device is not used\n",
 		device->name, major,
 		(unsigned int)FIELD_GET(MOOR_VERSION_MINOR, version),
 		MOOR_HW_VERSION_MAJOR, MOOR_HW_VERSION_MINOR);
