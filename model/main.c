@@ -135,13 +135,12 @@ static void run(struct vfio_user *server)
 				look_for_client(server);
 			}
 		}
-		if (busy || nic_next_deadline(nic) <= now) {
+		if (busy || nic_next_deadline(nic) <= now)
 			busy_at = now;
-		} else if (now - busy_at < AWAKE_NS) {
+		else if (now - busy_at < AWAKE_NS)
 			nap(server, now);
-		} else {
+		else
 			doze(server);
-		}
 	}
 }
 

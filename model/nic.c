@@ -101,7 +101,7 @@ bool nic_run(struct nic *nic)
 	timer_expire(nic, &nic->timers, now);
 	worked = command_run(nic);
 	db_scan(nic);
-	worked |= nic->ready.first != NULL;
+	worked = worked || nic->ready.first;
 	while (nic->ready.first && nic_works(nic) && now < end) {
 		qp_run(nic, nic->ready.first);
 		cq_flush(nic);

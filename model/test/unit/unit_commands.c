@@ -16,9 +16,10 @@ static void refused(const char *what, const void *cmd, size_t size,
 	   status, detail);
 }
 
+/* The completion names this field of the command. */
 #define REFUSED(what, cmd, status, field) \
 	refused(what, &(cmd), sizeof(cmd), status, \
-		(uint32_t)((char *)&(cmd).field - (char *)&(cmd)))
+		(uint32_t)offsetof(__typeof__(cmd), field))
 
 static void test_common(void)
 {

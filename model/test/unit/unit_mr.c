@@ -74,19 +74,26 @@ static void test_form(void)
 	struct moor_mr_context good = good_entry(take(g, LEN)), e;
 
 	ok(!try_entry(good, 1), "a good entry");
-	e = good, e.length = 0;
+	e = good;
+	e.length = 0;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "length 0");
-	e = good, e.iova = ~0ull - 10;
+	e = good;
+	e.iova = ~0ull - 10;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "iova + length wraps");
-	e = good, e.pd = 0x1000005;
+	e = good;
+	e.pd = 0x1000005;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "PD of 25 bits");
-	e = good, e.access |= 0x80;
+	e = good;
+	e.access |= 0x80;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "unknown right");
-	e = good, e.max_pages = 1;
+	e = good;
+	e.max_pages = 1;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "max_pages");
-	e = good, e.xlat.offset = ~0ull;
+	e = good;
+	e.xlat.offset = ~0ull;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "offset + length wraps");
-	e = good, e.xlat.reserved1 = 1;
+	e = good;
+	e.xlat.reserved1 = 1;
 	ok(try_entry(e, 1) == MOOR_SYN_KEY, "reserved byte");
 	ok(try_entry(good, MOOR_MRC_TYPE_FAST_REG) == MOOR_SYN_KEY &&
 	   try_entry(good, MOOR_MRC_TYPE_MW_1) == MOOR_SYN_KEY &&
@@ -95,7 +102,8 @@ static void test_form(void)
 	   "types that are not offered");
 	ok(try_entry(good, 1 | 1u << 16) == MOOR_SYN_KEY,
 	   "reserved bits of the valid word");
-	e = good, e.xlat.root &= ~MOOR_PTE_WRITABLE;
+	e = good;
+	e.xlat.root &= ~MOOR_PTE_WRITABLE;
 	ok(!try_entry(e, 1), "read-only memory, read");
 }
 
