@@ -55,7 +55,7 @@ static void moor_free_context(struct ibv_context *context)
 	uint32_t i;
 
 	for (i = 0; i < MOOR_QP_CHUNKS; i++)
-		free(atomic_load(&ctx->qps[i]));
+		free(ctx->qps[i]);
 	unmap_doze(ctx);
 	pthread_mutex_destroy(&ctx->lock);
 	verbs_uninit_context(&ctx->vctx);

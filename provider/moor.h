@@ -31,7 +31,7 @@ enum moor_resource {
 #define MOOR_QP_COOKIES		(MOOR_QP_CHUNKS * MOOR_QP_CHUNK_SIZE)
 
 struct moor_qp_chunk {
-	_Atomic(struct moor_qp *) qp[MOOR_QP_CHUNK_SIZE];
+	struct moor_qp *qp[MOOR_QP_CHUNK_SIZE];
 };
 
 struct moor_device {
@@ -64,7 +64,7 @@ struct moor_context {
 	pthread_mutex_t lock;
 	struct list_head doorbell_pages;
 	uint32_t next_cookie;
-	_Atomic(struct moor_qp_chunk *) qps[MOOR_QP_CHUNKS];
+	struct moor_qp_chunk *qps[MOOR_QP_CHUNKS];
 };
 
 struct moor_td {
@@ -262,12 +262,12 @@ static inline struct moor_qp *moor_qp_find(struct moor_context *ctx,
 
 	if (cookie >= MOOR_QP_COOKIES)
 		return NULL;
-	chunk = atomic_load_explicit(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
-				     memory_order_acquire);
+	chunk = __atomic_load_n(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
+				__ATOMIC_ACQUIRE);
 	if (!chunk)
 		return NULL;
-	return atomic_load_explicit(&chunk->qp[cookie % MOOR_QP_CHUNK_SIZE],
-				    memory_order_acquire);
+	return __atomic_load_n(&chunk->qp[cookie % MOOR_QP_CHUNK_SIZE],
+			       __ATOMIC_ACQUIRE);
 }
 
 /* buf.c */

@@ -18,12 +18,13 @@
 
 static struct moor_qp_chunk *get_chunk(struct moor_context *ctx, uint32_t number)
 {
-	struct moor_qp_chunk *chunk = atomic_load(&ctx->qps[number]);
+	struct moor_qp_chunk *chunk = ctx->qps[number];
 
 	if (!chunk) {
 		chunk = calloc(1, sizeof(*chunk));
 		if (chunk)
-			atomic_store(&ctx->qps[number], chunk);
+			__atomic_store_n(&ctx->qps[number], chunk,
+					 __ATOMIC_RELEASE);
 	}
 	return chunk;
 }
@@ -43,8 +44,9 @@ static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
 		chunk = get_chunk(ctx, qp->cookie >> MOOR_QP_CHUNK_SHIFT);
 		if (!chunk)
 			break;
-		if (!atomic_load(&chunk->qp[place])) {
-			atomic_store(&chunk->qp[place], qp);
+		if (!__atomic_load_n(&chunk->qp[place], __ATOMIC_ACQUIRE)) {
+			__atomic_store_n(&chunk->qp[place], qp,
+					 __ATOMIC_RELEASE);
 			err = 0;
 			break;
 		}
@@ -56,9 +58,10 @@ static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
 static void cookie_put(struct moor_context *ctx, const struct moor_qp *qp)
 {
 	struct moor_qp_chunk *chunk =
-		atomic_load(&ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT]);
+		ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT];
 
-	atomic_store(&chunk->qp[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL);
+	__atomic_store_n(&chunk->qp[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL,
+			 __ATOMIC_RELEASE);
 }
 
 /* ---- the two CQs of a QP ---- */
