@@ -78,12 +78,6 @@ sparse: modules ## check the driver with sparse, against the newest headers
 	@kernel=$$(cat build/root/etc/moor/kernel-headers) && \
 	$(in_root) scripts/build-module --sparse /lib/modules/$$kernel/build build/modules/$$kernel $(module_flags)
 
-lint: setup ## static analysis: sparse, clang, checkpatch, kernel-doc, cppcheck, shellcheck
-	@scripts/lint
-
-kunit: setup ## the KUnit suites, under User-Mode Linux (builds a kernel the first time)
-	@scripts/kunit
-
 demo: vm-parts ## boot the VM with the NIC in it and show what it does
 	@scripts/demo
 
