@@ -54,7 +54,7 @@ check() {	# COMMAND...: a test point
 pingpong() { check ibv_rc_pingpong -d "$dev" -g "$gid" -n 200 "$@"; }
 perf() { check "$1" -d "$dev" -x "$gid" -F "${@:2}"; }
 
-echo 1..12
+echo 1..13
 pingpong -c
 pingpong -c -s 100000 -m 4096
 pingpong -c -e
