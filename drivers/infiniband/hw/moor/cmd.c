@@ -13,7 +13,7 @@
 #define MOOR_CMD_LOG_SIZE	7
 #define MOOR_CMD_POLL_NS	(20 * NSEC_PER_USEC)
 #define MOOR_CMD_LOOK_MS	500	/* between looks at STATUS while asleep */
-#define MOOR_CMD_TIMEOUT_MS	30000
+#define MOOR_CMD_TIMEOUT_MS	20000
 
 static u32 moor_cmdq_entries(const struct moor_cmdq *cmdq)
 {
