@@ -35,6 +35,29 @@ static int moor_query_device_ex(struct ibv_context *context,
 	return 0;
 }
 
+/* The clock of completion timestamps: nanoseconds, as the device counts them. */
+static int moor_query_rt_values(struct ibv_context *context,
+				struct ibv_values_ex *values)
+{
+	struct moor_ucmd_query_device_resp resp = {};
+	size_t resp_size = sizeof(resp);
+	uint32_t asked = values->comp_mask;
+	struct ibv_device_attr_ex attr;
+	int err;
+
+	values->comp_mask = 0;
+	if (!(asked & IBV_VALUES_MASK_RAW_CLOCK))
+		return 0;
+	err = ibv_cmd_query_device_any(context, NULL, &attr, sizeof(attr),
+				       &resp.ibv_resp, &resp_size);
+	if (err)
+		return err;
+	values->raw_clock.tv_sec = 0;
+	values->raw_clock.tv_nsec = resp.clock;
+	values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+	return 0;
+}
+
 static int moor_query_port(struct ibv_context *context, uint8_t port,
 			   struct ibv_port_attr *attr)
 {
@@ -86,6 +109,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.query_device_ex = moor_query_device_ex,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
+	.query_rt_values = moor_query_rt_values,
 	.reg_mr = moor_reg_mr,
 	.req_notify_cq = moor_req_notify_cq,
 	.resize_cq = moor_resize_cq,
