@@ -54,7 +54,6 @@ check() {	# COMMAND...: a test point
 pingpong() { check ibv_rc_pingpong -d "$dev" -g "$gid" -n 200 "$@"; }
 perf() { check "$1" -d "$dev" -x "$gid" -F "${@:2}"; }
 
-echo 1..13
 pingpong -c
 pingpong -c -s 100000 -m 4096
 pingpong -c -e
@@ -67,4 +66,5 @@ perf ib_read_bw -n 200 -s 65536
 perf ib_read_lat -n 200 -e
 perf ib_atomic_bw -n 200 -A FETCH_AND_ADD
 perf ib_atomic_lat -n 200 -A CMP_AND_SWAP
+echo "1..$number"
 exit "$failed"
