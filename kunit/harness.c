@@ -86,6 +86,28 @@ unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable)
 	return addr;
 }
 
+/**
+ * moor_kunit_mmap_scattered - memory that takes a table to describe
+ * @test: case
+ * @length: bytes
+ *
+ * The even pages are touched before the odd ones, so that neighbours here are
+ * none in physical memory.
+ *
+ * Return: its address
+ */
+unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
+{
+	unsigned long addr = moor_kunit_mmap(test, length, true);
+	size_t first, at;
+
+	for (first = 0; first < 2 * PAGE_SIZE; first += PAGE_SIZE)
+		for (at = first; at < length; at += 2 * PAGE_SIZE)
+			KUNIT_ASSERT_EQ(test, put_user(0, (u8 __user *)(addr + at)),
+					0);
+	return addr;
+}
+
 /* Pages of the case's process that are pinned now. */
 long moor_kunit_pinned(void)
 {

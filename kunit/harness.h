@@ -47,6 +47,7 @@ void moor_kunit_exit(struct kunit *test);
 struct fake_nic *moor_kunit_nic(void);
 
 unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable);
+unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length);
 long moor_kunit_pinned(void);
 
 struct moor_user *moor_user_open(struct kunit *test);

@@ -121,6 +121,46 @@ static void cmd_out_of_order(struct kunit *test)
 	many_issuers(test);
 }
 
+static int issue_once(void *data)
+{
+	struct issuer *me = data;
+
+	me->failed = run_nop(me->mdev) != 0;
+	complete(&me->done);
+	return 0;
+}
+
+/* Who finds no tag free waits for one; who gives one back wakes him. */
+static void cmd_tags_run_out(struct kunit *test)
+{
+	struct issuer *issuers = kunit_kcalloc(test, ISSUERS, sizeof(*issuers),
+					       GFP_KERNEL);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	u32 i, failed = 0, missing = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, issuers);
+	WRITE_ONCE(nic->behave.pause, true);
+	for (i = 0; i < ISSUERS; i++) {
+		issuers[i].mdev = mdev;
+		init_completion(&issuers[i].done);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(issue_once,
+							       &issuers[i],
+							       "issuer%u", i));
+	}
+	moor_kunit_wait(test, bitmap_empty(mdev->cmdq.free_tags, FAKE_BATCH));
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	for (i = 0; i < ISSUERS; i++) {
+		missing += !wait_for_completion_timeout(&issuers[i].done, 10 * HZ);
+		failed += issuers[i].failed;
+	}
+	KUNIT_EXPECT_EQ(test, missing, 0);
+	KUNIT_EXPECT_EQ(test, failed, 0);
+	if (missing)
+		wake_up_all(&mdev->cmdq.tag_wait);
+}
+
 /* A completion with a tag that nobody has is dropped, and the next ones count. */
 static void cmd_stray_completion(struct kunit *test)
 {
@@ -285,6 +325,7 @@ static struct kunit_case cmd_cases[] = {
 	KUNIT_CASE(cmd_index_wrap),
 	KUNIT_CASE(cmd_many_issuers),
 	KUNIT_CASE(cmd_out_of_order),
+	KUNIT_CASE(cmd_tags_run_out),
 	KUNIT_CASE(cmd_stray_completion),
 	KUNIT_CASE(cmd_lost_interrupt),
 	KUNIT_CASE(cmd_kick),

@@ -83,7 +83,7 @@ static void fault_mr(struct kunit *test)
 	struct moor_pd pd = { .ibpd.device = &mdev->ibdev };
 	struct attempt attempt = {
 		.pd = &pd.ibpd,
-		.addr = moor_kunit_mmap(test, LENGTH, true),
+		.addr = moor_kunit_mmap_scattered(test, LENGTH),
 		.call = try_mr,
 	};
 

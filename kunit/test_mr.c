@@ -70,7 +70,7 @@ static struct region *region_new(struct kunit *test, int access)
 	struct region *region = kunit_kzalloc(test, sizeof(*region), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, region);
-	region->addr = moor_kunit_mmap(test, LENGTH, true);
+	region->addr = moor_kunit_mmap_scattered(test, LENGTH);
 	region->pd = pd_alloc(test);
 	region->mr = mr_reg(region->pd, region->addr, LENGTH, region->addr,
 			    access);
@@ -485,11 +485,12 @@ static void mr_dereg_dead(struct kunit *test)
 static void mr_exhaustion(struct kunit *test)
 {
 	const u32 most = FAKE_CONSUMER_FIRST - MOOR_MR_INDEX_FIRST;
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true);
+	unsigned long addr = moor_kunit_mmap_scattered(test, LENGTH);
+	struct moor_dev *mdev = test->priv;
 	struct ib_mr **mrs = kunit_kcalloc(test, most, sizeof(*mrs), GFP_KERNEL);
 	struct ib_pd *pd = pd_alloc(test);
 	struct ib_mr *mr;
-	u32 i;
+	u32 nodes = mdev->nodes.count, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, mrs);
 	for (i = 0; i < most; i++) {
@@ -497,8 +498,10 @@ static void mr_exhaustion(struct kunit *test)
 		KUNIT_ASSERT_FALSE_MSG(test, IS_ERR(mrs[i]), "%ld for %u",
 				       PTR_ERR(mrs[i]), i);
 	}
-	mr = mr_reg(pd, addr, PAGE_SIZE, addr, 0);
+	/* The table that this one had already goes back. */
+	mr = mr_reg(pd, addr, LENGTH, addr, 0);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), most);
 	for (i = 0; i < most; i++)
 		KUNIT_ASSERT_EQ(test, mr_dereg(mrs[i]), 0);
@@ -507,6 +510,7 @@ static void mr_exhaustion(struct kunit *test)
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 		KUNIT_ASSERT_EQ(test, mr_dereg(mr), 0);
 	}
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 	pd_free(test, pd);
 }
