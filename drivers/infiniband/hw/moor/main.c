@@ -312,7 +312,7 @@ static void moor_shutdown(struct pci_dev *pdev)
 	struct moor_dev *mdev = pci_get_drvdata(pdev);
 
 	if (mdev)
-		moor_hw_kill(mdev, "shutdown");
+		moor_hw_kill(mdev, NULL);
 }
 
 static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
