@@ -26,7 +26,7 @@ struct moor_dev;
 #define FAKE_MAX_CQ		64
 #define FAKE_MAX_EQ		4
 #define FAKE_LOG_CMD		4	/* small, so that rings wrap soon */
-#define FAKE_BATCH		(1 << FAKE_LOG_CMD)
+#define FAKE_BATCH		BIT(FAKE_LOG_CMD)
 
 #define FAKE_MR_BYTES		(sizeof(struct moor_mr_context) << FAKE_MR_INDEX_BITS)
 #define FAKE_DB_BYTES		(FAKE_DB_PAGES * MOOR_PAGE_SIZE)
@@ -36,10 +36,13 @@ struct moor_dev;
 /* What a test asks it to do wrong, or in another way than usual. */
 struct fake_behaviour {
 	bool reverse;		/* completes what it fetched in reverse order */
+	bool pause;		/* looks at nothing */
 	bool hold;		/* fetches, completes nothing */
 	bool mute;		/* raises no interrupt */
 	u8 fail_opcode;		/* this command ... */
 	u8 fail_status;		/* ... gets that status, unless 0 */
+	u32 odd_register;	/* this one, unless 0, reads as ... */
+	u64 odd_value;
 	bool stray;		/* one completion of an unknown tag first */
 };
 
@@ -62,8 +65,16 @@ struct fake_qp {
  * @pci: what the bus sees
  * @cfg: configuration space
  * @cfg_writable: its bits that software may change
- * @lock: protects the rest, but for @behave, which changes while it is idle
- * @ring_cmd: register CMD_BASE, and so on
+ * @behave: what a test asks of it; changes while the NIC is idle
+ * @lock: protects the rest
+ * @ring_cmd: register CMD_BASE
+ * @ring_cpl: register CPL_BASE
+ * @doze_addr: register DOZE_ADDR
+ * @log_size: register CMD_LOG_SIZE
+ * @status: register STATUS; all ones when it has left the bus
+ * @fatal_code: register FATAL_CODE
+ * @magic: register MAGIC
+ * @version: register VERSION
  * @msix: the MSI-X table
  * @msix_pending: raised while masked
  * @mr: BAR2
@@ -72,6 +83,9 @@ struct fake_qp {
  * @batch: commands being executed
  * @cpl_producer: completion ring, free-running
  * @last_arm: value of the arm slot at the last interrupt of vector 0
+ * @eqs: event queues
+ * @cqs: completion queue numbers in use
+ * @qps: queue pairs, by index
  * @windows: by index: windows bound to that MR
  * @revoked: by index: the valid word recorded at revoke
  * @kicked: a kick came
@@ -80,7 +94,8 @@ struct fake_qp {
  * @commands: executed, by opcode
  * @kicks: received
  * @fences: reads of FENCE
- * @violations: of the interface, by software; the first one is in @violation
+ * @violations: of the interface, by software
+ * @violation: the first of them
  */
 struct fake_nic {
 	struct um_pci_device pci;
@@ -148,10 +163,5 @@ int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 
 /* DMA addresses are physical ones under User-Mode Linux. */
 void *fake_dma(u64 addr);
-
-/* harness.c */
-int moor_kunit_init(struct kunit *test);
-void moor_kunit_exit(struct kunit *test);
-struct fake_nic *moor_kunit_nic(void);
 
 #endif /* MOOR_KUNIT_FAKE_H */

@@ -94,6 +94,8 @@ u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size)
 {
 	u64 value = fake_reg(nic, round_down(offset, size));
 
+	if (nic->behave.odd_register && offset == nic->behave.odd_register)
+		value = nic->behave.odd_value;
 	/* Gone from the bus: HWI 14.3. */
 	if (nic->status == ~0U)
 		return ~0ULL;
@@ -149,8 +151,8 @@ static bool fake_msix_masked(const struct fake_nic *nic, u32 vector)
 {
 	u8 flags = nic->cfg[FAKE_CAP_MSIX_FLAGS + 1];
 
-	return !(flags & PCI_MSIX_FLAGS_ENABLE >> 8) ||
-	       flags & PCI_MSIX_FLAGS_MASKALL >> 8 ||
+	return !(flags & (PCI_MSIX_FLAGS_ENABLE >> 8)) ||
+	       flags & (PCI_MSIX_FLAGS_MASKALL >> 8) ||
 	       nic->msix[vector][3] & PCI_MSIX_ENTRY_CTRL_MASKBIT;
 }
 
@@ -283,7 +285,7 @@ static bool fake_nic_look(struct fake_nic *nic)
 	bool busy = false;
 
 	spin_lock_irqsave(&nic->lock, flags);
-	if (fake_may_dma(nic))
+	if (fake_may_dma(nic) && !READ_ONCE(nic->behave.pause))
 		busy = fake_commands(nic);
 	spin_unlock_irqrestore(&nic->lock, flags);
 	fake_interrupts(nic);
@@ -305,6 +307,7 @@ int fake_nic_thread(void *data)
 			continue;
 		/* HWI 5.2: say it, make it visible, look once more, sleep. */
 		fake_doze(nic, 1);
+		/* The dozing word before the last look at the slots. */
 		smp_mb();
 		if (!fake_nic_look(nic))
 			wait_event_interruptible(nic->wait,

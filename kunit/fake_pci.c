@@ -49,7 +49,7 @@ static void fake_cfg_write(struct um_pci_device *pci, unsigned int offset,
 
 		nic->cfg[offset + i] = (nic->cfg[offset + i] & ~mask) |
 				       (byte & mask);
-		if (offset + i == flr_at && byte & PCI_EXP_DEVCTL_BCR_FLR >> 8)
+		if (offset + i == flr_at && byte & (PCI_EXP_DEVCTL_BCR_FLR >> 8))
 			fake_nic_reset(nic);
 	}
 	fake_nic_wake(nic);
@@ -78,9 +78,9 @@ static void fake_regs_write(struct fake_nic *nic, u32 offset, u64 val, int size)
 {
 	u32 vector, word;
 
-	if (offset < MOOR_MSIX_TABLE_OFFSET)
+	if (offset < MOOR_MSIX_TABLE_OFFSET) {
 		fake_nic_write_reg(nic, offset, val, size);
-	else if (fake_msix_at(offset, &vector, &word)) {
+	} else if (fake_msix_at(offset, &vector, &word)) {
 		nic->msix[vector][word] = val;
 		fake_nic_wake(nic);
 	}

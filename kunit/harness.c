@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC with its driver for a whole suite, and after each case a look at what
- * the case left behind.
+ * A NIC with its driver for each case, a process that uses it, and after the
+ * case a look at what it left behind.
  */
 
+#include <linux/mm.h>
+#include <linux/mman.h>
 #include <linux/module.h>
+#include <linux/uaccess.h>
 
-#include "fake.h"
-#include "moor.h"
+#include "harness.h"
+#include <uverbs.h>
 
 static struct fake_nic *nic;
 
@@ -18,7 +21,7 @@ struct fake_nic *moor_kunit_nic(void)
 
 /**
  * moor_kunit_init - plug a NIC in before a case; its driver has probed it
- * @test: case
+ * @test: case; its priv is the driver's device afterwards
  *
  * Return: 0; it asserts
  */
@@ -48,18 +51,149 @@ void moor_kunit_exit(struct kunit *test)
 
 	if (!nic)
 		return;
-	fake_nic_unplug(nic);
 	for (index = 0; index < 1U << FAKE_MR_INDEX_BITS; index++)
 		if (nic->mr[index].valid)
 			break;
 	KUNIT_EXPECT_EQ_MSG(test, index, 1U << FAKE_MR_INDEX_BITS,
 			    "an entry of the context table stayed valid");
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(nic->cqs, FAKE_MAX_CQ));
+	fake_nic_unplug(nic);
 	KUNIT_EXPECT_EQ_MSG(test, nic->violations, 0,
 			    "the driver broke the interface: %s",
 			    nic->violation);
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	fake_nic_free(nic);
 	nic = NULL;
+}
+
+/**
+ * moor_kunit_mmap - memory of the case's own process
+ * @test: case
+ * @length: bytes
+ * @writable: else for reading alone
+ *
+ * Return: its address
+ */
+unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable)
+{
+	unsigned long addr;
+
+	addr = kunit_vm_mmap(test, NULL, 0, length,
+			     PROT_READ | (writable ? PROT_WRITE : 0),
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, addr, 0UL);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
+	return addr;
+}
+
+/**
+ * moor_kunit_mmap_scattered - memory that takes a table to describe
+ * @test: case
+ * @length: bytes
+ *
+ * The even pages are touched before the odd ones, so that neighbours here are
+ * none in physical memory.
+ *
+ * Return: its address
+ */
+unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
+{
+	unsigned long addr = moor_kunit_mmap(test, length, true);
+	size_t first, at;
+
+	for (first = 0; first < 2 * PAGE_SIZE; first += PAGE_SIZE)
+		for (at = first; at < length; at += 2 * PAGE_SIZE)
+			KUNIT_ASSERT_EQ(test, put_user(0, (u8 __user *)(addr + at)),
+					0);
+	return addr;
+}
+
+/* Pages of the case's process that are pinned now. */
+long moor_kunit_pinned(void)
+{
+	return atomic64_read(&current->mm->pinned_vm);
+}
+
+/**
+ * moor_user_udata - set the driver's private input and room for its answer
+ * @test: case
+ * @user: process
+ * @in: input
+ * @in_len: its bytes, 0 for none
+ * @out_len: bytes of room
+ *
+ * The room is filled with 0xaa.
+ *
+ * Return: what verbs want
+ */
+struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
+				 const void *in, size_t in_len, size_t out_len)
+{
+	struct ib_udata *udata = &user->attrs.driver_udata;
+	u8 fill[256];
+
+	KUNIT_ASSERT_LE(test, out_len, sizeof(fill));
+	memset(fill, 0xaa, sizeof(fill));
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)user->in, in, in_len), 0);
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)user->out, fill,
+					   sizeof(fill)), 0);
+	*udata = (struct ib_udata){
+		.inbuf = (void __user *)user->in,
+		.outbuf = (void __user *)user->out,
+		.inlen = in_len,
+		.outlen = out_len,
+	};
+	return udata;
+}
+
+/* What the driver answered, and 0xaa behind it. */
+void moor_user_answer(struct kunit *test, struct moor_user *user, void *to,
+		      size_t len)
+{
+	KUNIT_ASSERT_EQ(test, copy_from_user(to, (void __user *)user->out, len), 0);
+}
+
+/**
+ * moor_user_open - open the case's device for a process
+ * @test: case
+ *
+ * Return: the process, for moor_user_close()
+ */
+struct moor_user *moor_user_open(struct kunit *test)
+{
+	struct moor_user *user = kunit_kzalloc(test, sizeof(*user), GFP_KERNEL);
+	struct moor_alloc_ucontext_req req = {};
+	struct ib_udata *udata;
+
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	user->mdev = test->priv;
+	user->in = moor_kunit_mmap(test, PAGE_SIZE, true);
+	user->out = moor_kunit_mmap(test, PAGE_SIZE, true);
+	mutex_init(&user->ufile.umap_lock);
+	user->uctx.ibucontext.device = &user->mdev->ibdev;
+	user->uctx.ibucontext.ufile = &user->ufile;
+	xa_init_flags(&user->uctx.ibucontext.mmap_xa, XA_FLAGS_ALLOC);
+	user->attrs.context = &user->uctx.ibucontext;
+	user->attrs.ufile = &user->ufile;
+	user->udev = kunit_kzalloc(test, sizeof(*user->udev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, user->udev);
+	KUNIT_ASSERT_EQ(test, init_srcu_struct(&user->udev->disassociate_srcu), 0);
+	user->srcu = srcu_read_lock(&user->udev->disassociate_srcu);
+	user->ufile.device = user->udev;
+
+	udata = moor_user_udata(test, user, &req, sizeof(req),
+				sizeof(struct moor_alloc_ucontext_resp));
+	KUNIT_ASSERT_EQ(test, moor_alloc_ucontext(&user->uctx.ibucontext, udata), 0);
+	return user;
+}
+
+void moor_user_close(struct kunit *test, struct moor_user *user)
+{
+	moor_dealloc_ucontext(&user->uctx.ibucontext);
+	KUNIT_EXPECT_TRUE_MSG(test, xa_empty(&user->uctx.ibucontext.mmap_xa),
+			      "something can still be mapped");
+	srcu_read_unlock(&user->udev->disassociate_srcu, user->srcu);
+	cleanup_srcu_struct(&user->udev->disassociate_srcu);
 }
 
 MODULE_IMPORT_NS("EXPORTED_FOR_KUNIT_TESTING");

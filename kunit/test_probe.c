@@ -63,6 +63,65 @@ static void probe_command_fails(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, probes(test, nic));
 }
 
+struct odd {
+	const char *name;
+	u32 reg;
+	u64 value;
+};
+
+/* Nothing of the kind may be used as an index, a shift or a length later. */
+static const struct odd odds[] = {
+	{ "no 4 KiB pages", MOOR_REG_PAGE_SIZES, 1 << 21 },
+	{ "MAC of zeros", MOOR_REG_MAC, 0 },
+	{ "multicast MAC", MOOR_REG_MAC, 1 },
+	{ "MR_INDEX_BITS 11", MOOR_REG_MR_INDEX_BITS, 11 },
+	{ "MR_INDEX_BITS 25", MOOR_REG_MR_INDEX_BITS, 25 },
+	{ "MR_INDEX_BITS beyond BAR2", MOOR_REG_MR_INDEX_BITS, 13 },
+	{ "MR_INDEX_BITS all ones", MOOR_REG_MR_INDEX_BITS, U32_MAX },
+	{ "MR_CONSUMER_FIRST 2", MOOR_REG_MR_CONSUMER_FIRST, 2 },
+	{ "MR_CONSUMER_FIRST too large", MOOR_REG_MR_CONSUMER_FIRST, 4097 },
+	{ "QP_INDEX_BITS 25", MOOR_REG_QP_INDEX_BITS, 25 },
+	{ "QP_INDEX_BITS 0", MOOR_REG_QP_INDEX_BITS, 0 },
+	{ "no CQ", MOOR_REG_MAX_CQ, 0 },
+	{ "MAX_CQ all ones", MOOR_REG_MAX_CQ, U32_MAX },
+	{ "too few EQs", MOOR_REG_MAX_EQ, 2 },
+	{ "EQs beyond the slots", MOOR_REG_MAX_EQ, 121 },
+	{ "MAX_LOG_WQE 32", MOOR_REG_MAX_LOG_WQE, 32 },
+	{ "no SGE", MOOR_REG_MAX_SGE, 0 },
+	{ "MAX_INLINE beyond a WQE", MOOR_REG_MAX_INLINE, 513 },
+	{ "MAX_LOG_CQE 0", MOOR_REG_MAX_LOG_CQE, 0 },
+	{ "MAX_LOG_CQE 32", MOOR_REG_MAX_LOG_CQE, 32 },
+	{ "no GID", MOOR_REG_MAX_GID, 0 },
+	{ "MAX_RD_ATOMIC 256", MOOR_REG_MAX_RD_ATOMIC, 256 },
+	{ "MAX_LOG_CMD 0", MOOR_REG_MAX_LOG_CMD, 0 },
+	{ "MAX_LOG_EQE 0", MOOR_REG_MAX_LOG_EQE, 0 },
+	{ "two vectors", MOOR_REG_NUM_VECTORS, 2 },
+	{ "one doorbell page", MOOR_REG_DB_PAGES, 1 },
+	{ "doorbell pages beyond BAR4", MOOR_REG_DB_PAGES, 1 << 20 },
+	{ "doorbell pages all ones", MOOR_REG_DB_PAGES, U32_MAX },
+	{ "KICK_OFFSET not aligned", MOOR_REG_KICK_OFFSET, FAKE_KICK_OFFSET + 8 },
+	{ "KICK_OFFSET within the doorbells", MOOR_REG_KICK_OFFSET, 4096 },
+	{ "KICK_OFFSET beyond BAR4", MOOR_REG_KICK_OFFSET, FAKE_BAR4_BYTES },
+	{ "never ready", MOOR_REG_STATUS, 0 },
+};
+
+static void odd_desc(const struct odd *odd, char *desc)
+{
+	strscpy(desc, odd->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(odd, odds, odd_desc);
+
+static void probe_odd_register(struct kunit *test)
+{
+	const struct odd *odd = test->param_value;
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->behave.odd_register = odd->reg;
+	nic->behave.odd_value = odd->value;
+	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+}
+
 static void probe_attributes(struct kunit *test)
 {
 	struct fake_nic *nic = fake_nic_new(test);
@@ -107,6 +166,7 @@ static struct kunit_case probe_cases[] = {
 	KUNIT_CASE(probe_other_major),
 	KUNIT_CASE(probe_newer_minor),
 	KUNIT_CASE(probe_command_fails),
+	KUNIT_CASE_PARAM(probe_odd_register, odd_gen_params),
 	KUNIT_CASE(probe_attributes),
 	KUNIT_CASE(remove_surprise),
 	{}

@@ -258,17 +258,17 @@ static void shuffle(struct nic *nic, struct moor_cpl *cpl, uint32_t count)
 	}
 }
 
-void command_run(struct nic *nic)
+bool command_run(struct nic *nic)
 {
 	/* What a command answers with has fields of eight bytes. */
 	struct moor_cpl cpl[COMMANDS_AT_ONCE] __attribute__((aligned(8)));
 	uint32_t waiting = commands_waiting(nic), done = 0, i;
 
 	if (!waiting)
-		return;
+		return false;
 	if (waiting > 1u << nic->cmd_log_size) {
 		nic_fatal(nic, MOOR_FATAL_CMD_RING);
-		return;
+		return false;
 	}
 	while (done < waiting && done < COMMANDS_AT_ONCE &&
 	       fetch_and_run(nic, &cpl[done]))
@@ -279,6 +279,7 @@ void command_run(struct nic *nic)
 		complete(nic, &cpl[i]);
 	if (!nic->fatal_code)
 		evaluate_arm(nic);
+	return true;
 }
 
 void command_reset(struct nic *nic)

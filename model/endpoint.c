@@ -23,7 +23,6 @@ struct endpoint {
 	struct nic *nic;
 	struct dma_map *dma;
 	struct pci_config config;
-	bool sync_commands;
 
 	int mr_fd, db_fd;		/* memory of BAR2 and BAR4 */
 	uint8_t *mr_bar, *db_bar;
@@ -87,7 +86,6 @@ struct endpoint *endpoint_create(const struct endpoint_config *cfg,
 	if (!ep)
 		return NULL;
 	ep->dma = dma;
-	ep->sync_commands = cfg->nic.sync_commands;
 	for (i = 0; i < NIC_NUM_VECTORS; i++)
 		ep->irq_fd[i] = -1;
 	pci_config_init(&ep->config);
@@ -332,9 +330,6 @@ static void kick(struct endpoint *ep, uint64_t offset)
 	endpoint_settle(ep);
 	nic_kick(ep->nic, at / MOOR_PAGE_SIZE,
 		 at % MOOR_PAGE_SIZE / MOOR_DB_SLOT_SIZE);
-	/* --sync-commands: the command is done before its kick is answered. */
-	if (ep->sync_commands)
-		nic_run(ep->nic);
 }
 
 static bool in_db_memory(const struct endpoint *ep, uint64_t offset,

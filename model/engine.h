@@ -224,8 +224,8 @@ static inline uint64_t db_load(const uint64_t *slot)
 
 /* command.c */
 bool command_pending(struct nic *nic);
-/* Does a bounded number of them. */
-void command_run(struct nic *nic);
+/* Does a bounded number of them. Return: true when there were any. */
+bool command_run(struct nic *nic);
 void command_reset(struct nic *nic);
 
 /* event.c */

@@ -2,7 +2,7 @@
 /*
  * moor-nic: the NIC as a process that QEMU attaches to. One thread: the work
  * of the NIC in quanta, and in between a look at the socket. With nothing to do
- * it spins for a moment, then dozes (HWI 5.2) and blocks.
+ * it naps for a while, then dozes (HWI 5.2) and blocks.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,12 +24,15 @@
 #define KNOCK_NS	100000000u	/* and a client that is turned away */
 
 /*
- * How long to spin before dozing. With as many vCPUs as processors a model that
- * spins takes a vCPU its processor, one that dozes at once costs each message a
- * kick; so the time follows what would have paid last time.
+ * How long after work the NIC stays awake, and how long it naps in between. A
+ * nap leaves the processor to a vCPU, and the doorbell it ends on has cost the
+ * guest a store; dozing costs it a kick, for which a vCPU and a thread of QEMU
+ * have to be woken, one after the other, on processors that may be busy. Naps
+ * of 10 us and less take so much of a processor that the scheduler lets a vCPU
+ * finish its slice first: rounds of a millisecond instead of 0.08.
  */
-#define SPIN_MIN_NS	2000u
-#define SPIN_MAX_NS	50000u
+#define AWAKE_NS	1000000u
+#define NAP_NS		40000u
 
 static volatile sig_atomic_t stop;
 static int stop_fd;
@@ -86,19 +89,21 @@ static void block(struct vfio_user *server, uint64_t deadline)
 		vfio_user_accept(server);
 }
 
-/* Dozes if the NIC agrees. Return: the time to spin before the next attempt. */
-static uint64_t doze(struct vfio_user *server, uint64_t spin)
+static void nap(struct vfio_user *server, uint64_t now)
+{
+	uint64_t timer = nic_next_deadline(endpoint_nic(server->ep));
+
+	block(server, timer < now + NAP_NS ? timer : now + NAP_NS);
+}
+
+/* Blocks if the NIC agrees. */
+static void doze(struct vfio_user *server)
 {
 	struct nic *nic = endpoint_nic(server->ep);
-	uint64_t begin = now_ns(), slept;
 
 	if (nic_doze(nic))
 		block(server, nic_next_deadline(nic));
 	nic_wake(nic);
-	slept = now_ns() - begin;
-	if (slept < SPIN_MAX_NS)
-		return spin * 2 < SPIN_MAX_NS ? spin * 2 : SPIN_MAX_NS;
-	return spin / 2 > SPIN_MIN_NS ? spin / 2 : SPIN_MIN_NS;
 }
 
 static void look_for_client(struct vfio_user *server)
@@ -117,7 +122,7 @@ static void look_for_client(struct vfio_user *server)
 static void run(struct vfio_user *server)
 {
 	struct nic *nic = endpoint_nic(server->ep);
-	uint64_t looked = 0, knocked = 0, busy_at = now_ns(), spin = SPIN_MIN_NS;
+	uint64_t looked = 0, knocked = 0, busy_at = now_ns();
 
 	while (!stop) {
 		uint64_t now = now_ns();
@@ -132,12 +137,12 @@ static void run(struct vfio_user *server)
 				look_for_client(server);
 			}
 		}
-		if (busy || nic_next_deadline(nic) <= now) {
+		if (busy || nic_next_deadline(nic) <= now)
 			busy_at = now;
-		} else if (now - busy_at >= spin) {
-			spin = doze(server, spin);
-			busy_at = now_ns();
-		}
+		else if (now - busy_at < AWAKE_NS)
+			nap(server, now);
+		else
+			doze(server);
 	}
 }
 

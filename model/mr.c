@@ -248,6 +248,22 @@ struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
 	return dyn;
 }
 
+static void revoke_entry(struct nic *nic, uint32_t index,
+			 struct mr_dynamic *dyn)
+{
+	struct moor_mr_context now;
+
+	if (dyn->bound)
+		mw_unbind(nic, index);
+	dyn->revoked = true;
+	if (!nic->strict)
+		return;
+	/* What was kept may be older than what is in the table. */
+	mr_strict_drop(nic, index);
+	if (read_entry(nic, index, &now))
+		dynamic_state(nic, index, le64toh(now.valid))->revoked = true;
+}
+
 /*
  * HWI 6.5. One thread does all DMA and does it before it takes the next
  * command: what was started through a key is done when we get here.
@@ -281,11 +297,7 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 		} else if (dyn->windows) {
 			busy |= 1u << i;
 		} else {
-			if (dyn->bound)
-				mw_unbind(nic, key_index(key));
-			dyn->revoked = true;
-			if (nic->strict)
-				mr_strict_drop(nic, key_index(key));
+			revoke_entry(nic, key_index(key), dyn);
 		}
 	}
 	out->busy = htole32(busy);

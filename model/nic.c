@@ -94,12 +94,14 @@ void nic_set_bus_master(struct nic *nic, bool on)
 bool nic_run(struct nic *nic)
 {
 	uint64_t now = timer_now(), end = now + QUANTUM_NS;
+	bool worked;
 
 	if (!nic_works(nic))
 		return false;
 	timer_expire(nic, &nic->timers, now);
-	command_run(nic);
+	worked = command_run(nic);
 	db_scan(nic);
+	worked = worked || nic->ready.first;
 	while (nic->ready.first && nic_works(nic) && now < end) {
 		qp_run(nic, nic->ready.first);
 		cq_flush(nic);
@@ -112,7 +114,8 @@ bool nic_run(struct nic *nic)
 	/* Commands and timers have events and CQEs too. */
 	cq_flush(nic);
 	event_flush(nic);
-	return nic_works(nic) && (nic->ready.first || command_pending(nic));
+	/* Who just had work is likely to get more: the caller stays awake. */
+	return nic_works(nic) && (worked || command_pending(nic));
 }
 
 uint64_t nic_next_deadline(struct nic *nic)

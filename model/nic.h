@@ -59,7 +59,10 @@ void nic_reset(struct nic *nic);
 /* Off: no DMA, no interrupts, queue pairs stand still. */
 void nic_set_bus_master(struct nic *nic, bool on);
 
-/* A bounded quantum of work. Return: true when there is more of it. */
+/*
+ * A bounded quantum of work. Return: true when there was any, and there may be
+ * more.
+ */
 bool nic_run(struct nic *nic);
 
 /*

@@ -149,7 +149,11 @@ static int do_region_info(struct vfio_user *server,
 {
 	struct {
 		struct vfio_region_info info;
-		struct vfio_region_info_cap_sparse_mmap sparse;
+		struct {	/* vfio_region_info_cap_sparse_mmap */
+			struct vfio_info_cap_header header;
+			uint32_t nr_areas;
+			uint32_t reserved;
+		} sparse;
 		struct vfio_region_sparse_mmap_area area[ENDPOINT_MAX_AREAS];
 	} out;
 	struct endpoint_region region;

@@ -38,6 +38,29 @@ static int moor_query_device_ex(struct ibv_context *context,
 	return 0;
 }
 
+/* The clock of completion timestamps: nanoseconds, as the device counts them. */
+static int moor_query_rt_values(struct ibv_context *context,
+				struct ibv_values_ex *values)
+{
+	struct moor_ucmd_query_device_resp resp = {};
+	size_t resp_size = sizeof(resp);
+	uint32_t asked = values->comp_mask;
+	struct ibv_device_attr_ex attr;
+	int err;
+
+	values->comp_mask = 0;
+	if (!(asked & IBV_VALUES_MASK_RAW_CLOCK))
+		return 0;
+	err = ibv_cmd_query_device_any(context, NULL, &attr, sizeof(attr),
+				       &resp.ibv_resp, &resp_size);
+	if (err)
+		return err;
+	values->raw_clock.tv_sec = 0;
+	values->raw_clock.tv_nsec = resp.clock;
+	values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+	return 0;
+}
+
 static int moor_query_port(struct ibv_context *context, uint8_t port,
 			   struct ibv_port_attr *attr)
 {
@@ -58,7 +81,7 @@ static void moor_free_context(struct ibv_context *context)
 	uint32_t i;
 
 	for (i = 0; i < MOOR_QP_CHUNKS; i++)
-		free((void *)atomic_load(&ctx->qps[i]));
+		free(ctx->qps[i]);
 	unmap_doze(ctx);
 	pthread_mutex_destroy(&ctx->lock);
 	verbs_uninit_context(&ctx->vctx);
@@ -98,6 +121,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.query_device_ex = moor_query_device_ex,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
+	.query_rt_values = moor_query_rt_values,
 	.reg_dm_mr = moor_reg_dm_mr,
 	.reg_mr = moor_reg_mr,
 	.req_notify_cq = moor_req_notify_cq,
@@ -116,7 +140,7 @@ static int check_version(const struct ibv_device *device, uint32_t version)
 	if (major == MOOR_HW_VERSION_MAJOR)
 		return 0;
 	fprintf(stderr,
-		"libmoor: %s: the device has hardware interface version %u.%u, this provider knows version %u.%u only; the device is not used\n",
+		"libmoor: %s: the device has hardware interface version %u.%u, this provider knows version %d.%d only; the device is not used\n",
 		device->name, major,
 		(unsigned int)FIELD_GET(MOOR_VERSION_MINOR, version),
 		MOOR_HW_VERSION_MAJOR, MOOR_HW_VERSION_MINOR);

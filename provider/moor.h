@@ -30,6 +30,10 @@ enum moor_resource {
 #define MOOR_QP_CHUNKS		1024
 #define MOOR_QP_COOKIES		(MOOR_QP_CHUNKS * MOOR_QP_CHUNK_SIZE)
 
+struct moor_qp_chunk {
+	struct moor_qp *qp[MOOR_QP_CHUNK_SIZE];
+};
+
 struct moor_device {
 	struct verbs_device vdev;
 };
@@ -73,7 +77,7 @@ struct moor_context {
 	struct list_head doorbell_pages;
 	struct moor_registration failed;
 	uint32_t next_cookie;
-	struct moor_qp *_Atomic *_Atomic qps[MOOR_QP_CHUNKS];
+	struct moor_qp_chunk *qps[MOOR_QP_CHUNKS];
 };
 
 struct moor_td {
@@ -173,7 +177,7 @@ struct moor_wq {
 	uint32_t mask;
 	uint32_t max_sge;
 	uint32_t producer;
-	_Atomic uint32_t consumer;
+	atomic_uint consumer;
 	struct moor_slot slot;
 };
 
@@ -305,16 +309,16 @@ static inline void moor_unlock(struct moor_lock *lock)
 static inline struct moor_qp *moor_qp_find(struct moor_context *ctx,
 					   uint32_t cookie)
 {
-	struct moor_qp *_Atomic *chunk;
+	struct moor_qp_chunk *chunk;
 
 	if (cookie >= MOOR_QP_COOKIES)
 		return NULL;
-	chunk = atomic_load_explicit(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
-				     memory_order_acquire);
+	chunk = __atomic_load_n(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
+				__ATOMIC_ACQUIRE);
 	if (!chunk)
 		return NULL;
-	return atomic_load_explicit(&chunk[cookie % MOOR_QP_CHUNK_SIZE],
-				    memory_order_acquire);
+	return __atomic_load_n(&chunk->qp[cookie % MOOR_QP_CHUNK_SIZE],
+			       __ATOMIC_ACQUIRE);
 }
 
 /* moor.c */

@@ -13,6 +13,8 @@
 
 DECLARE_DRV_CMD(moor_ucmd_get_context, IB_USER_VERBS_CMD_GET_CONTEXT,
 		moor_alloc_ucontext_req, moor_alloc_ucontext_resp);
+DECLARE_DRV_CMD(moor_ucmd_query_device, IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
+		empty, moor_query_device_resp);
 DECLARE_DRV_CMD(moor_ucmd_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD,
 		empty, moor_alloc_pd_resp);
 DECLARE_DRV_CMD(moor_ucmd_create_ah, IB_USER_VERBS_CMD_CREATE_AH,

@@ -50,10 +50,15 @@ static unsigned int cqe_wc_flags(const struct moor_cqe *cqe)
 	return flags;
 }
 
+static struct moor_cqe *ring_slot(const struct moor_cq *cq, uint32_t index)
+{
+	return &cq->ring[index & ((1u << cq->log_cqe) - 1)];
+}
+
 /* The CQE at @index, or NULL if the device has not written it yet. */
 static struct moor_cqe *cqe_at(const struct moor_cq *cq, uint32_t index)
 {
-	struct moor_cqe *cqe = &cq->ring[index & ((1u << cq->log_cqe) - 1)];
+	struct moor_cqe *cqe = ring_slot(cq, index);
 	uint32_t stale = index >> cq->log_cqe & MOOR_PHASE;
 
 	if ((mmio_read32(&cqe->phase) & MOOR_PHASE) == stale)
@@ -203,14 +208,14 @@ void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp)
 	while (end - cq->consumer < 1u << cq->log_cqe && cqe_at(cq, end))
 		end++;
 	for (i = end; i-- != cq->consumer; ) {
-		from = cqe_at(cq, i);
+		from = ring_slot(cq, i);
 		if (cqe_is_of(from, qp)) {
 			removed++;
 			continue;
 		}
 		if (!removed)
 			continue;
-		to = cqe_at(cq, i + removed);
+		to = ring_slot(cq, i + removed);
 		phase = to->phase;
 		*to = *from;
 		to->phase = phase;

@@ -48,10 +48,10 @@ static_assert((int)IBV_SEND_FENCE == 1 << 0 && (int)IBV_SEND_SIGNALED == 1 << 1 
 
 /* IBV_SEND_* in the device's terms. */
 static const uint8_t wqe_flags[16] = {
-#define F(n) [n] = ((n) & IBV_SEND_FENCE ? MOOR_WQE_FLAG_FENCE : 0) |		\
-		   ((n) & IBV_SEND_SIGNALED ? MOOR_WQE_FLAG_SIGNALED : 0) |	\
-		   ((n) & IBV_SEND_SOLICITED ? MOOR_WQE_FLAG_SOLICITED : 0) |	\
-		   ((n) & IBV_SEND_INLINE ? MOOR_WQE_FLAG_INLINE : 0)
+#define F(n)	(((n) & IBV_SEND_FENCE ? MOOR_WQE_FLAG_FENCE : 0) |		\
+		((n) & IBV_SEND_SIGNALED ? MOOR_WQE_FLAG_SIGNALED : 0) |	\
+		((n) & IBV_SEND_SOLICITED ? MOOR_WQE_FLAG_SOLICITED : 0) |	\
+		((n) & IBV_SEND_INLINE ? MOOR_WQE_FLAG_INLINE : 0))
 	F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7),
 	F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15),
 #undef F

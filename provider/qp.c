@@ -16,15 +16,15 @@
 
 /* ---- cookies ---- */
 
-static struct moor_qp *_Atomic *get_chunk(struct moor_context *ctx,
-					  uint32_t number)
+static struct moor_qp_chunk *get_chunk(struct moor_context *ctx, uint32_t number)
 {
-	struct moor_qp *_Atomic *chunk = atomic_load(&ctx->qps[number]);
+	struct moor_qp_chunk *chunk = ctx->qps[number];
 
 	if (!chunk) {
-		chunk = calloc(MOOR_QP_CHUNK_SIZE, sizeof(*chunk));
+		chunk = calloc(1, sizeof(*chunk));
 		if (chunk)
-			atomic_store(&ctx->qps[number], chunk);
+			__atomic_store_n(&ctx->qps[number], chunk,
+					 __ATOMIC_RELEASE);
 	}
 	return chunk;
 }
@@ -32,20 +32,21 @@ static struct moor_qp *_Atomic *get_chunk(struct moor_context *ctx,
 /* Gives @qp a cookie. Returns 0 or an errno. */
 static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
 {
-	struct moor_qp *_Atomic *chunk;
+	struct moor_qp_chunk *chunk;
 	int err = ENOMEM;
-	uint32_t i;
+	uint32_t i, place;
 
 	pthread_mutex_lock(&ctx->lock);
 	for (i = 0; i < MOOR_QP_COOKIES; i++) {
 		qp->cookie = ctx->next_cookie;
 		ctx->next_cookie = (ctx->next_cookie + 1) % MOOR_QP_COOKIES;
+		place = qp->cookie % MOOR_QP_CHUNK_SIZE;
 		chunk = get_chunk(ctx, qp->cookie >> MOOR_QP_CHUNK_SHIFT);
 		if (!chunk)
 			break;
-		chunk += qp->cookie % MOOR_QP_CHUNK_SIZE;
-		if (!atomic_load(chunk)) {
-			atomic_store(chunk, qp);
+		if (!__atomic_load_n(&chunk->qp[place], __ATOMIC_ACQUIRE)) {
+			__atomic_store_n(&chunk->qp[place], qp,
+					 __ATOMIC_RELEASE);
 			err = 0;
 			break;
 		}
@@ -56,10 +57,11 @@ static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
 
 static void cookie_put(struct moor_context *ctx, const struct moor_qp *qp)
 {
-	struct moor_qp *_Atomic *chunk =
-		atomic_load(&ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT]);
+	struct moor_qp_chunk *chunk =
+		ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT];
 
-	atomic_store(&chunk[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL);
+	__atomic_store_n(&chunk->qp[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL,
+			 __ATOMIC_RELEASE);
 }
 
 /* ---- the two CQs of a QP ---- */

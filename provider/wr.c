@@ -162,10 +162,11 @@ static void wr_atomic(struct ibv_qp_ex *qp, uint8_t opcode, uint32_t rkey,
 {
 	struct moor_sq_wqe *wqe = wr_begin_remote(to_moor_qp_ex(qp), opcode,
 						  rkey, remote_addr);
-	struct moor_wqe_atomic *atomic = (struct moor_wqe_atomic *)(wqe + 1);
+	struct moor_wqe_atomic *atomic;
 
 	if (unlikely(!wqe))
 		return;
+	atomic = (struct moor_wqe_atomic *)(wqe + 1);
 	atomic->swap_add = htole64(swap_add);
 	atomic->compare = htole64(compare);
 }

@@ -25,9 +25,9 @@ void client_init(struct client *c)
 	memset(c, 0, sizeof(*c));
 	c->sock = -1;
 	c->mem_fd = memfd_create("guest", MFD_CLOEXEC);
-	if (c->mem_fd < 0 || ftruncate(c->mem_fd, GUEST_SIZE))
+	if (c->mem_fd < 0 || ftruncate(c->mem_fd, CLIENT_SIZE))
 		die("memfd: %s", strerror(errno));
-	c->mem = mmap(NULL, GUEST_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+	c->mem = mmap(NULL, CLIENT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
 		      c->mem_fd, 0);
 	if (c->mem == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
@@ -255,7 +255,7 @@ void client_setup(struct client *c)
 	if (client_call(c, VFIO_USER_VERSION, &version, sizeof(version), NULL, 0,
 			NULL))
 		die("VERSION");
-	if (client_map(c, GUEST_BASE, GUEST_SIZE, 0,
+	if (client_map(c, CLIENT_BASE, CLIENT_SIZE, 0,
 		       VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
 		       c->mem_fd))
 		die("DMA_MAP");
@@ -282,7 +282,7 @@ void client_destroy(struct client *c)
 	unsigned int i;
 
 	client_disconnect(c);
-	munmap(c->mem, GUEST_SIZE);
+	munmap(c->mem, CLIENT_SIZE);
 	close(c->mem_fd);
 	for (i = 0; i < NIC_NUM_VECTORS; i++)
 		close(c->irq[i]);
@@ -359,9 +359,9 @@ void *guest_alloc(struct client *c, size_t size, uint64_t *dma)
 	uint8_t *mem = c->mem + c->used;
 
 	size = (size + MOOR_PAGE_SIZE - 1) & ~(size_t)(MOOR_PAGE_SIZE - 1);
-	if (size > GUEST_SIZE - c->used)
+	if (size > CLIENT_SIZE - c->used)
 		die("the guest is out of memory");
-	*dma = GUEST_BASE + c->used;
+	*dma = CLIENT_BASE + c->used;
 	c->used += size;
 	memset(mem, 0, size);
 	return mem;

@@ -53,8 +53,8 @@ unsigned int model_cpu_ms(const struct model *model);
 uint64_t now_ns(void);
 
 /* Where the guest's memory is for DMA, and how much there is of it. */
-#define GUEST_BASE	0x10000000ull
-#define GUEST_SIZE	(32u << 20)
+#define CLIENT_BASE	0x10000000ull
+#define CLIENT_SIZE	(32u << 20)
 
 struct client {
 	int sock;			/* -1: not connected */

@@ -193,13 +193,13 @@ static void test_dma(struct client *c)
 	int bar = memfd_create("small", MFD_CLOEXEC);
 	int pipes[2];
 
-	check(client_map(c, GUEST_BASE + PAGE, PAGE, 0, READ_WRITE, c->mem_fd) ==
+	check(client_map(c, CLIENT_BASE + PAGE, PAGE, 0, READ_WRITE, c->mem_fd) ==
 	      EEXIST, "mapping what is mapped: EEXIST");
 	check(client_map(c, far, 0, 0, READ_WRITE, c->mem_fd) == EINVAL,
 	      "no length: EINVAL");
 	check(client_map(c, UINT64_MAX - PAGE + 2, PAGE, 0, READ_WRITE,
 			 c->mem_fd) == EINVAL, "an end beyond 2^64: EINVAL");
-	check(client_map(c, far, PAGE, GUEST_SIZE, READ_WRITE, c->mem_fd) ==
+	check(client_map(c, far, PAGE, CLIENT_SIZE, READ_WRITE, c->mem_fd) ==
 	      EINVAL, "beyond the end of the file: EINVAL");
 	check(client_map(c, far, PAGE, UINT64_MAX - 100, READ_WRITE, c->mem_fd) ==
 	      EINVAL, "an offset that wraps: EINVAL");
@@ -222,12 +222,12 @@ static void test_dma(struct client *c)
 	check(client_unmap(c, far, 0) == EINVAL &&
 	      client_unmap(c, far, UINT64_MAX) == EINVAL,
 	      "unmapping nothing, or around 2^64: EINVAL");
-	check(!client_unmap(c, GUEST_BASE + PAGE, PAGE) &&
-	      client_map(c, GUEST_BASE, PAGE, 0, READ_WRITE, c->mem_fd) ==
+	check(!client_unmap(c, CLIENT_BASE + PAGE, PAGE) &&
+	      client_map(c, CLIENT_BASE, PAGE, 0, READ_WRITE, c->mem_fd) ==
 	      EEXIST &&
-	      client_map(c, GUEST_BASE + 2 * PAGE, PAGE, 0, READ_WRITE,
+	      client_map(c, CLIENT_BASE + 2 * PAGE, PAGE, 0, READ_WRITE,
 			 c->mem_fd) == EEXIST &&
-	      !client_map(c, GUEST_BASE + PAGE, PAGE, PAGE, READ_WRITE,
+	      !client_map(c, CLIENT_BASE + PAGE, PAGE, PAGE, READ_WRITE,
 			  c->mem_fd),
 	      "a page out of the middle goes alone, and comes back");
 	close(bar);
@@ -244,7 +244,7 @@ static void test_many_maps(struct client *c)
 
 	for (i = pages; i-- && !err; )
 		err = client_map(c, base + i * PAGE, PAGE,
-				 i * 37 % (GUEST_SIZE / PAGE) * PAGE, READ_WRITE,
+				 i * 37 % (CLIENT_SIZE / PAGE) * PAGE, READ_WRITE,
 				 c->mem_fd);
 	check(!err, "%llu pages mapped one by one", (unsigned long long)pages);
 	note("%llu us a page",
@@ -403,10 +403,10 @@ static void test_torn_memory(struct model *model, struct client *c)
 	client_connect(&other, model);
 	client_setup(&other);
 	config_write16(&other, 4, 6);
-	reg_write64(&other, MOOR_REG_CMD_BASE, GUEST_BASE);
-	reg_write64(&other, MOOR_REG_CPL_BASE, GUEST_BASE + PAGE);
+	reg_write64(&other, MOOR_REG_CMD_BASE, CLIENT_BASE);
+	reg_write64(&other, MOOR_REG_CPL_BASE, CLIENT_BASE + PAGE);
 	reg_write(&other, MOOR_REG_CMD_LOG_SIZE, 4);
-	reg_write64(&other, MOOR_REG_DOZE_ADDR, GUEST_BASE + 2 * PAGE);
+	reg_write64(&other, MOOR_REG_DOZE_ADDR, CLIENT_BASE + 2 * PAGE);
 	if (ftruncate(other.mem_fd, 0))
 		die("ftruncate");
 	reg_write(&other, MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);

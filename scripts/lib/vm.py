@@ -20,13 +20,14 @@ import time
 
 TOP = os.environ["MOOR_TOP"]
 CACHE = os.environ["MOOR_CACHE"]
-VM = "/mnt/vm"  # shared with the guest; see scripts/lib/guest-init
+VM = "/.moor-vm"  # shared with the guest; see scripts/lib/guest-init
 VIRTME_INIT = "/usr/lib/python3/dist-packages/virtme/guest/virtme-init"
 
 GUEST_TROUBLE, TIMED_OUT, NOT_RUN = 123, 124, 125
 
 MODEL_SWITCHES = ("strict", "trap-bar2", "sync-commands")
 MODEL_READY_SECONDS = 10
+KEPT_LOGS = 100
 
 # What the guest's kernel says when something is wrong with it. Warnings and
 # oopses panic (see kernel_arguments), so most of these end the guest as well.
@@ -43,7 +44,11 @@ class NotRun(Exception):
 
 
 def say(text):
-    print(f"vm: {text}", file=sys.stderr, flush=True)
+    """One line to the user, who may not listen any more: the status counts then."""
+    try:
+        print(f"vm: {text}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        pass
 
 
 def parse_arguments(argv):
@@ -252,6 +257,8 @@ def qemu_arguments(options, models, console):
     # of the time of "-cpu max": the C library picks no wide vectors.
     if options.icount:
         arguments += ["-icount", "shift=0,sleep=on"]
+    if options.iommu and options.kvm:
+        arguments += ["-machine", "kernel-irqchip=split"]
     if options.iommu:  # before the devices behind it
         arguments += ["-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"]
     for model in models:
@@ -357,9 +364,7 @@ def verdict(options, why, models, console, qemu_log):
     trouble = kernel_trouble(console)
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
     if trouble:
-        say("guest kernel reported a problem:")
-        for line in trouble:
-            print(f"  {line}", file=sys.stderr)
+        say("\n  ".join(["guest kernel reported a problem:"] + trouble))
         return GUEST_TROUBLE
     for death in deaths:
         say(death)
@@ -382,15 +387,27 @@ def verdict(options, why, models, console, qemu_log):
     return NOT_RUN
 
 
+def make_log_folder(options):
+    """Where the logs of this run go; of runs long past, they go."""
+    if options.log:
+        return options.log
+    everything = f"{TOP}/build/log"
+    log = f"{everything}/vm-{time.strftime('%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
+    os.makedirs(log)
+    old = sorted(name for name in os.listdir(everything) if name.startswith("vm-"))
+    for name in old[:-KEPT_LOGS]:
+        shutil.rmtree(f"{everything}/{name}", ignore_errors=True)
+    return log
+
+
 def main():
     """Exit status: see scripts/vm."""
     options = parse_arguments(sys.argv[1:])
     # For virtme-ng's sockets: /run is this namespace's own, and dies with it.
     os.environ["TMPDIR"] = "/run"
-    log = options.log or f"{TOP}/build/log/vm-{time.strftime('%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
-    os.makedirs(log, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "vm", "/mnt"], check=True)
-    os.mkdir(VM)
+    log = make_log_folder(options)
+    os.makedirs(VM, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "vm", VM], check=True)
     image, version = find_kernel(options.kernel)
     driver = find_driver(options, version)
     options.kvm = not (options.no_kvm or options.icount) and kvm_works()

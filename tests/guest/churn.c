@@ -21,7 +21,7 @@
 #include "tap.h"
 
 #define SIZE	(4UL << 20)
-#define HELD	64
+#define HELD	16
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -29,12 +29,12 @@ static uint8_t *buf;
 
 static void reg(int count)
 {
-	static const size_t sizes[] = { 1, 4096, 4097, 65536, 1 << 20, SIZE };
+	static const size_t sizes[] = { 1, 4096, 4097, 16384, 1 << 18, SIZE };
 	const int kinds = sizeof(sizes) / sizeof(sizes[0]);
 
 	for (int i = 0; i < count; i++) {
 		/* The large ones cost time and show nothing new each time. */
-		size_t size = sizes[i % 100 ? i % 4 : i / 100 % kinds];
+		size_t size = sizes[i % 500 ? i % 4 : i / 500 % kinds];
 		struct ibv_mr *mr = ibv_reg_mr(pd, buf, size,
 					       i & 1 ? ALL_ACCESS :
 						       IBV_ACCESS_LOCAL_WRITE);
@@ -75,7 +75,8 @@ static struct ibv_mr *hold(struct ibv_cq **cq, struct ibv_qp **queues)
 	struct ibv_mr *mr = NULL;
 
 	for (int i = 0; i < HELD; i++) {
-		mr = ibv_reg_mr(pd, buf + i * 4096, SIZE - i * 4096, ALL_ACCESS);
+		/* One that needs a table, the rest small. */
+		mr = ibv_reg_mr(pd, buf + i * 4096, i ? 8192 : SIZE, ALL_ACCESS);
 		if (!mr)
 			tap_bail("registering: %s", strerror(errno));
 	}

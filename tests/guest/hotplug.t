@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
 """The device leaves while a process uses it, and comes back: by unbinding, by a
-function level reset, by unloading the module, a hundred times."""
+function level reset. And it stops answering: then it is stopped for good, and
+everything can be torn down."""
 
 import os
 import subprocess
@@ -13,14 +14,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import guest  # pylint: disable=wrong-import-position
 
 CHURN = f"{guest.PROGRAMS}/churn"
-LOADS = 100
 PROMPTLY = 20
-
-
-def works():
-    """Does the NIC move data?"""
-    status, output = guest.run(f"{guest.PROGRAMS}/test_wr")
-    return status == 0, output
+PCI_COMMAND = 4
+PCI_COMMAND_MASTER = 4
 
 
 def leave(name, action, come_back):
@@ -41,26 +37,40 @@ def leave(name, action, come_back):
                  output.decode(errors="replace"))
     come_back()
     guest.ok(guest.bring_up(), f"{name}: the device is back")
-    guest.ok(*reversed_ok(name))
+    guest.ok(*guest.moves_data(name))
 
 
-def reversed_ok(name):
-    """Arguments for ok(): the NIC works after what has been done."""
-    passed, output = works()
-    return passed, f"{name}: and moves data", output
+def set_bus_master(address, on):
+    """Sets or clears Bus Master Enable behind the driver's back."""
+    with open(f"/sys/bus/pci/devices/{address}/config", "r+b", buffering=0) as config:
+        config.seek(PCI_COMMAND)
+        command = int.from_bytes(config.read(2), "little")
+        command = command | PCI_COMMAND_MASTER if on else command & ~PCI_COMMAND_MASTER
+        config.seek(PCI_COMMAND)
+        config.write(command.to_bytes(2, "little"))
 
 
-def reload_many(count):
-    """Unloads and loads the module; the number of times that it came up."""
-    for turn in range(count):
-        for command in (["rmmod", "moor"], ["insmod", guest.MODULE]):
-            status, output = guest.run(*command)
-            if status:
-                print(f"# {' '.join(command)}: {output}")
-                return turn
-        if not guest.functions() or not os.path.isdir("/sys/class/infiniband/moor0"):
-            return turn
-    return count
+def fall_silent(address):
+    """A fence that is never answered must neither hang nor unpin under DMA."""
+    pins = guest.pinned_pages()
+    with subprocess.Popen([CHURN, "hold"], stdout=subprocess.PIPE) as process:
+        guest.ok(process.stdout.readline() == b"ready\n", "silent device: a process holds MRs")
+        set_bus_master(address, False)
+        held = guest.pinned_pages() - pins
+        process.kill()
+        waiting = guest.wait_for(
+            lambda: "moor_cmd_exec" in guest.read(f"/proc/{process.pid}/stack"))
+        guest.ok(waiting and held and guest.pinned_pages() - pins == held,
+                 "silent device: pages stay pinned while a fence is under way")
+        guest.ok(guest.wait_for(lambda: guest.pinned_pages() == pins, 60),
+                 "silent device: they are unpinned when it has been stopped")
+    status, log = guest.run("dmesg")
+    guest.ok(not status and "stopped: a command timed out" in log,
+             "silent device: the log says why it was stopped")
+    guest.write(f"{guest.DRIVER}/unbind", address)
+    guest.write(f"{guest.DRIVER}/bind", address)
+    guest.ok(guest.bring_up(), "silent device: it comes back when bound again")
+    guest.ok(*guest.moves_data("silent device"))
 
 
 def main():
@@ -71,9 +81,7 @@ def main():
     leave("function level reset",
           lambda: guest.write(f"/sys/bus/pci/devices/{address}/reset", "1"),
           lambda: None)
-    guest.ok(reload_many(LOADS) == LOADS, f"{LOADS} times unloaded and loaded")
-    guest.ok(guest.bring_up(), "after that the device has GIDs")
-    guest.ok(*reversed_ok("after that"))
+    fall_silent(address)
     guest.done()
 
 

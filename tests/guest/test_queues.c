@@ -217,8 +217,10 @@ static void test_resize(struct pair *pair)
 		/* Different fill and index each time, across many wraps. */
 		for (n = 0; n < 37; n++) {
 			request = write_request(pair, wr_id++);
-			if (post(&pair->a, &request) || (n < 34 &&
-			    (!wait_wc(cq, &wc) || wc.wr_id != polled++)))
+			if (post(&pair->a, &request))
+				break;
+			if (n < 34 &&
+			    (!wait_wc(cq, &wc) || wc.wr_id != polled++))
 				break;
 		}
 		tap_is(n, 37, "resize to %d: traffic before", sizes[i]);

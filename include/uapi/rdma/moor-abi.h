@@ -25,6 +25,10 @@ struct moor_alloc_ucontext_resp {
 	__u32 reserved;
 };
 
+struct moor_query_device_resp {
+	__aligned_u64 clock;		/* register CLOCK, read for this call */
+};
+
 struct moor_alloc_pd_resp {
 	__u32 pdn;
 	__u32 reserved;

@@ -112,7 +112,7 @@ struct guest *guest_start(bool strict)
 	unsigned int n;
 
 	log_open(NULL);
-	if (ftruncate(fd, GUEST_MEMORY))
+	if (!g || ftruncate(fd, GUEST_MEMORY))
 		abort();
 	g->memory = mmap(NULL, GUEST_MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED,
 			 fd, 0);
@@ -314,9 +314,10 @@ void put_entry(struct guest *g, uint32_t key, const struct moor_mr_context *e,
 				     (key >> 16);
 	static uint8_t generation;
 
+	generation++;
 	memcpy((uint8_t *)to + 8, (const uint8_t *)e + 8, sizeof(*e) - 8);
 	__atomic_store_n(&to->valid, (uint64_t)key << 32 | type |
-			 (uint64_t)(uint8_t)++generation << 8,
+			 (uint64_t)generation << 8,
 			 __ATOMIC_RELEASE);
 }
 

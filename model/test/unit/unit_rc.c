@@ -85,6 +85,7 @@ static void test_data(bool strict)
 	struct moor_cqe cqe;
 	struct pair p;
 	uint64_t *word;
+	uint32_t null;
 
 	pair_start(&p, strict);
 	s[0] = sge(p.buf[1], 10, p.key[1]);
@@ -162,8 +163,8 @@ static void test_data(bool strict)
 	wqe = next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 85);
 	wqe->remote_addr = p.buf[1];
 	wqe->rkey = p.key[1];
-	add_sge(wqe, sge(0, 100, (uint32_t)nic_reg_read(p.g->nic,
-						MOOR_REG_NULL_LKEY, 4)));
+	null = (uint32_t)nic_reg_read(p.g->nic, MOOR_REG_NULL_LKEY, 4);
+	add_sge(wqe, sge(0, 100, null));
 	ring(p.g, &p.qp[0]);
 	ok(got(&p, 0, MOOR_WC_SUCCESS, 85, NULL) &&
 	   ((uint8_t *)at(p.g, p.buf[1]))[99] == 0, "null MR reads as zeros");

@@ -142,25 +142,35 @@ static void test_decode(void)
 	}, bad;
 
 	ok(decodes(good), "tree");
-	bad = good, bad.levels = 6;
+	bad = good;
+	bad.levels = 6;
 	ok(!decodes(bad), "6 levels");
-	bad = good, bad.levels = 0;
+	bad = good;
+	bad.levels = 0;
 	ok(!decodes(bad), "level 0 without a leaf");
-	bad = good, bad.root |= L;
+	bad = good;
+	bad.root |= L;
 	ok(!decodes(bad), "a leaf as root of a tree");
-	bad = good, bad.root &= ~P;
+	bad = good;
+	bad.root &= ~P;
 	ok(!decodes(bad), "root not present");
-	bad = good, bad.page_shift = 11;
+	bad = good;
+	bad.page_shift = 11;
 	ok(!decodes(bad), "page shift 11");
-	bad = good, bad.page_shift = 39;
+	bad = good;
+	bad.page_shift = 39;
 	ok(!decodes(bad), "page shift 39");
-	bad = good, bad.page_shift = 200;
+	bad = good;
+	bad.page_shift = 200;
 	ok(!decodes(bad), "page shift 200");
-	bad = good, bad.reserved1 = 1;
+	bad = good;
+	bad.reserved1 = 1;
 	ok(!decodes(bad), "reserved byte");
-	bad = good, bad.memory = MOOR_MEMORY_GATHER;
+	bad = good;
+	bad.memory = MOOR_MEMORY_GATHER;
 	ok(!decodes(bad), "gather list");
-	bad = good, bad.memory = MOOR_MEMORY_NIC;
+	bad = good;
+	bad.memory = MOOR_MEMORY_NIC;
 	ok(!decodes(bad), "tree of on-NIC memory");
 }
 

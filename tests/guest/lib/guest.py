@@ -49,7 +49,7 @@ def wait_for(condition, seconds=20):
     while not condition():
         if time.monotonic() > end:
             return False
-        time.sleep(0.01)
+        time.sleep(0.05)
     return True
 
 
@@ -81,6 +81,12 @@ def bring_up():
     for path in glob.glob(f"{DRIVER}/*:*/net/*"):
         subprocess.run(["ip", "link", "set", os.path.basename(path), "up"], check=True)
     return wait_for(ready)
+
+
+def moves_data(name):
+    """Arguments for ok(): the NIC moves data after what has been done."""
+    status, output = run(f"{PROGRAMS}/test_wr")
+    return status == 0, f"{name}: and moves data", output
 
 
 def pinned_pages():

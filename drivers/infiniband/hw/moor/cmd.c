@@ -13,7 +13,7 @@
 #define MOOR_CMD_LOG_SIZE	7
 #define MOOR_CMD_POLL_NS	(20 * NSEC_PER_USEC)
 #define MOOR_CMD_LOOK_MS	500	/* between looks at STATUS while asleep */
-#define MOOR_CMD_TIMEOUT_MS	30000
+#define MOOR_CMD_TIMEOUT_MS	20000
 
 static u32 moor_cmdq_entries(const struct moor_cmdq *cmdq)
 {
@@ -107,15 +107,15 @@ static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
 		slot->status = cpl->status;
 		slot->detail = le32_to_cpu(cpl->detail);
 		memcpy(slot->out, cpl->out, sizeof(slot->out));
-		if (slot->asleep) {
-			slot->asleep = false;
-			WRITE_ONCE(cmdq->sleepers, cmdq->sleepers - 1);
-		}
 		/*
 		 * The waker comes first: once @done is seen the issuer may
 		 * free the tag, and the next one reinitialises @wake.
 		 */
-		complete(&slot->wake);
+		if (slot->asleep) {
+			slot->asleep = false;
+			WRITE_ONCE(cmdq->sleepers, cmdq->sleepers - 1);
+			complete(&slot->wake);
+		}
 		/* Pairs with moor_cmd_is_done(): the slot is filled in. */
 		smp_store_release(&slot->done, true);
 	}
@@ -187,7 +187,9 @@ static int moor_cmd_get_tag(struct moor_dev *mdev)
 static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 {
 	set_bit(tag, cmdq->free_tags);
-	wake_up(&cmdq->tag_wait);
+	/* Has the barrier between the bit and the look for waiters. */
+	if (wq_has_sleeper(&cmdq->tag_wait))
+		wake_up(&cmdq->tag_wait);
 }
 
 /* HWI 5.2: store the slot, full barrier, look whether the device dozes. */
@@ -228,16 +230,25 @@ static bool moor_cmd_is_done(struct moor_cmd_slot *slot)
 	return smp_load_acquire(&slot->done);
 }
 
-static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
+static bool moor_cmd_poll_once(struct moor_cmdq *cmdq,
+			       struct moor_cmd_slot *slot)
 {
-	struct moor_cmdq *cmdq = &mdev->cmdq;
-	u64 end = ktime_get_ns() + MOOR_CMD_POLL_NS;
+	moor_cmd_reap(cmdq);
+	return moor_cmd_is_done(slot);
+}
 
+static bool moor_cmd_poll(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
+{
+	u64 end;
+
+	/* A look costs less than the time of day. */
+	if (moor_cmd_poll_once(cmdq, slot))
+		return true;
+	end = ktime_get_ns() + MOOR_CMD_POLL_NS;
 	do {
-		moor_cmd_reap(cmdq);
-		if (moor_cmd_is_done(slot))
-			return true;
 		cpu_relax();
+		if (moor_cmd_poll_once(cmdq, slot))
+			return true;
 	} while (ktime_get_ns() < end);
 	return false;
 }
@@ -251,6 +262,7 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 
 	spin_lock_irq(&cmdq->reap_lock);
 	if (!slot->done) {
+		reinit_completion(&slot->wake);
 		slot->asleep = true;
 		WRITE_ONCE(cmdq->sleepers, cmdq->sleepers + 1);
 	}
@@ -258,8 +270,7 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 
 	do {
 		moor_cmd_arm(mdev);
-		moor_cmd_reap(cmdq);
-		if (moor_cmd_is_done(slot))
+		if (moor_cmd_poll_once(cmdq, slot))
 			break;
 		if (wait_for_completion_timeout(&slot->wake, look))
 			continue;
@@ -322,8 +333,6 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 	if (tag < 0)
 		return tag;
 	slot = &cmdq->slots[tag];
-	reinit_completion(&slot->wake);
-	slot->asleep = false;
 	slot->done = false;
 
 	if (moor_is_dead(mdev)) {
@@ -331,10 +340,11 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		goto put;
 	}
 	moor_cmd_issue(mdev, cmd, len, tag);
-	if (!moor_cmd_poll(mdev, slot))
+	if (!moor_cmd_poll(cmdq, slot))
 		moor_cmd_sleep(mdev, slot);
 
 	if (!moor_cmd_is_done(slot)) {
+		slot->asleep = false;
 		err = -EIO;
 		goto put;
 	}

@@ -41,11 +41,19 @@ static int moor_query_device(struct ib_device *ibdev,
 {
 	struct moor_dev *mdev = to_mdev(ibdev);
 	const struct moor_caps *caps = &mdev->caps;
+	struct moor_query_device_resp resp = {};
 	int err;
 
-	err = ib_no_udata_io(udata);
+	err = ib_is_udata_in_empty(udata);
 	if (err)
 		return err;
+	/* The register traps: it is read for who asks. */
+	if (udata && udata->outlen) {
+		resp.clock = moor_read64(mdev->regs, MOOR_REG_CLOCK);
+		err = ib_respond_udata(udata, resp);
+		if (err)
+			return err;
+	}
 
 	memset(attr, 0, sizeof(*attr));
 	attr->fw_ver = caps->version;

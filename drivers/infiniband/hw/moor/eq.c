@@ -108,8 +108,9 @@ static void moor_eq_ring(struct moor_eq *eq)
 }
 
 /*
- * Runs with interrupts off from the look-up of a CQ or QP to its last use;
- * that is what synchronize_irq() in the destroy functions waits for.
+ * A CQ or QP that is looked up here is used here and not kept: the destroy
+ * functions take it out of the xarray and then wait for this handler, threaded
+ * or not, in synchronize_irq().
  */
 static irqreturn_t moor_eq_interrupt(int irq, void *data)
 {

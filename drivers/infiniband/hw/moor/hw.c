@@ -289,7 +289,7 @@ static void moor_hw_stop_dma(struct moor_dev *mdev)
 /**
  * moor_hw_kill - end all DMA of the device for good
  * @mdev: device
- * @why: for the log
+ * @why: for the log; NULL if it was asked for
  *
  * Afterwards every command fails and all teardown succeeds without asking the
  * device: nothing that is unpinned later can be touched by it. Returns when
@@ -304,13 +304,13 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 		.event = IB_EVENT_DEVICE_FATAL,
 		.element.port_num = MOOR_PORT,
 	};
-	u32 code;
 
 	mutex_lock(&mdev->kill_lock);
 	if (!mdev->dead) {
-		code = moor_read32(mdev->regs, MOOR_REG_FATAL_CODE);
-		dev_err(&mdev->pdev->dev, "stopped: %s (fatal code %#x)\n",
-			why, code);
+		if (why)
+			dev_err(&mdev->pdev->dev,
+				"stopped: %s (fatal code %#x)\n", why,
+				moor_read32(mdev->regs, MOOR_REG_FATAL_CODE));
 		moor_hw_stop_dma(mdev);
 		moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 		/* Pairs with moor_is_dead(): who sees it may unpin. */

@@ -81,8 +81,18 @@ void moor_keys_destroy(struct moor_dev *mdev)
 	moor_keys_release(&mdev->keys);
 }
 
+/* Round, index and half of the nonce: 2 + n + (32 - n) / 2 bits, 30 at most. */
+static u32 moor_key_mix(const struct moor_keys *keys, u32 slot, u32 round,
+			u32 half)
+{
+	u32 half_bits = (keys->nonce_bits + 1) / 2;
+
+	return hsiphash_1u32(round << 30 | slot << half_bits | half,
+			     &keys->secret);
+}
+
 /*
- * A Feistel network over the nonce's bits. Each round changes one part by a
+ * A Feistel network over the nonce's bits. Each round changes one half by a
  * function of the other, which can be undone whatever the function is; so the
  * whole is a permutation.
  */
@@ -96,10 +106,8 @@ static u32 moor_key_nonce(const struct moor_keys *keys, u32 slot, u32 count)
 	u32 round;
 
 	for (round = 0; round < MOOR_NONCE_ROUNDS; round += 2) {
-		high ^= hsiphash_2u32(slot, low | round << 16, &keys->secret) &
-			high_mask;
-		low ^= hsiphash_2u32(slot, high | (round + 1) << 16,
-				     &keys->secret) & low_mask;
+		high ^= moor_key_mix(keys, slot, round, low) & high_mask;
+		low ^= moor_key_mix(keys, slot, round + 1, high) & low_mask;
 	}
 	return high << low_bits | low;
 }

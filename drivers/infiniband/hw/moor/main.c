@@ -69,6 +69,8 @@ static int moor_enable_pci(struct moor_dev *mdev)
 	err = moor_map_bars(mdev);
 	if (err)
 		goto release;
+	/* For moor_slot_reset(). */
+	pci_save_state(pdev);
 	return 0;
 
 release:
@@ -318,7 +320,7 @@ static void moor_shutdown(struct pci_dev *pdev)
 	struct moor_dev *mdev = pci_get_drvdata(pdev);
 
 	if (mdev)
-		moor_hw_kill(mdev, "shutdown");
+		moor_hw_kill(mdev, NULL);
 }
 
 static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,

@@ -259,9 +259,8 @@ struct moor_qp {
  * @db_used: doorbell pages in use; bit 0 always is
  * @db_used_lock: protects @db_used
  * @pdns: protection domain numbers
- * @cqs: CQs by number. An interrupt handler loads from it and uses the CQ with
- *	interrupts off; whoever erases from it calls synchronize_irq() for that
- *	vector before freeing.
+ * @cqs: CQs by number. Interrupt handlers load from it and use the CQ; whoever
+ *	erases from it calls synchronize_irq() for their vectors before freeing.
  * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
  * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
  * @nodes: pool of table nodes

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Queue pairs in a process's memory: creation, states, events. */
+
+#include "harness.h"
+
+#define RING_BYTES	(64 * 1024)
+
+struct qp_case {
+	const char *name;
+	struct moor_create_qp_req req;	/* its addresses are relative */
+	struct ib_qp_cap cap;
+	int err;
+	u32 pages;			/* pinned, if there is no error */
+	enum ib_qp_type type;
+	u32 create_flags;
+};
+
+#define QP_REQ(sq_depth, sq_stride, rq_depth, rq_stride)		\
+	{ 0, 32768, sq_depth, sq_stride, rq_depth, rq_stride }
+#define QP_CAP(send, recv, ssge, rsge, inl) { send, recv, ssge, rsge, inl }
+
+static const struct qp_case qp_cases_table[] = {
+	{ "both queues", QP_REQ(6, 7, 6, 6), QP_CAP(64, 64, 4, 2, 64), 0, 3 },
+	{ "most SGEs", QP_REQ(4, 9, 4, 9), QP_CAP(16, 16, 16, 16, 256), 0, 4 },
+	{ "one entry each", QP_REQ(0, 6, 0, 5), QP_CAP(1, 1, 1, 1, 0), 0, 2 },
+	{ "SGEs beyond the stride", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 3, 2, 0), -EINVAL },
+	{ "inline beyond the stride", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 33), -EINVAL },
+	{ "receive SGEs beyond the stride", QP_REQ(4, 7, 4, 5), QP_CAP(16, 16, 1, 2, 0), -EINVAL },
+	{ "depth less than requests", QP_REQ(4, 7, 4, 6), QP_CAP(17, 16, 1, 1, 0), -EINVAL },
+	{ "send stride too small", QP_REQ(4, 5, 4, 6), QP_CAP(16, 16, 0, 1, 0), -EINVAL },
+	{ "receive stride too small", QP_REQ(4, 6, 4, 4), QP_CAP(16, 16, 1, 0, 0), -EINVAL },
+	{ "stride too large", QP_REQ(4, 10, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EINVAL },
+	{ "stride 255", QP_REQ(4, 255, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EINVAL },
+	{ "depth 255", QP_REQ(255, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EINVAL },
+	{ "too many requests", QP_REQ(16, 6, 4, 6), QP_CAP(65536, 16, 1, 1, 0), -EINVAL },
+	{ "too many SGEs", QP_REQ(4, 9, 4, 9), QP_CAP(16, 16, 17, 16, 0), -EINVAL },
+	{ "too much inline", QP_REQ(4, 9, 4, 9), QP_CAP(16, 16, 1, 1, 257), -EINVAL },
+	{ "queue without requests", QP_REQ(4, 6, 4, 6), QP_CAP(0, 16, 1, 1, 0), -EINVAL },
+	{ "not page-aligned", { 8, 32768, 4, 6, 4, 6 }, QP_CAP(16, 16, 1, 1, 0), -EINVAL },
+	{ "receive queue not mapped", { 0, 0x100000000000, 4, 6, 4, 6 },
+	  QP_CAP(16, 16, 1, 1, 0), -EFAULT },
+	{ "UD", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_UD },
+	{ "unknown create flag", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
+	  0, IB_QPT_RC, 1 << 9 },
+};
+
+static void qp_case_desc(const struct qp_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(qp_case, qp_cases_table, qp_case_desc);
+
+static void qp_input(struct kunit *test)
+{
+	const struct qp_case *c = test->param_value;
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct moor_user *user = moor_user_open(test);
+	struct moor_create_qp_req req = c->req;
+	struct ib_qp_init_attr attr = {
+		.cap = c->cap,
+		.qp_type = c->type ?: IB_QPT_RC,
+		.create_flags = c->create_flags,
+	};
+	struct moor_create_qp_resp resp;
+	struct moor_cq *cq = moor_kunit_cq(test, user);
+	struct ib_pd *pd = ib_alloc_pd(&user->mdev->ibdev, 0);
+	unsigned long ring = moor_kunit_mmap(test, RING_BYTES, true);
+	long pinned = moor_kunit_pinned();
+	struct ib_udata *udata;
+	int err;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
+	req.sq_addr += ring;
+	req.rq_addr += ring;
+	attr.send_cq = &cq->ibcq;
+	attr.recv_cq = &cq->ibcq;
+	qp->ibqp.device = &user->mdev->ibdev;
+	qp->ibqp.pd = pd;
+	qp->ibqp.send_cq = &cq->ibcq;
+	qp->ibqp.recv_cq = &cq->ibcq;
+	udata = moor_user_udata(test, user, &req, sizeof(req), sizeof(resp));
+	err = moor_create_qp(&qp->ibqp, &attr, udata);
+	KUNIT_EXPECT_EQ(test, err, c->err);
+	if (!err) {
+		moor_user_answer(test, user, &resp, sizeof(resp));
+		KUNIT_EXPECT_EQ(test, resp.qpn, qp->qpn);
+		KUNIT_EXPECT_EQ(test, resp.qpn >> 24, 0);
+		KUNIT_EXPECT_NE(test, resp.db.slot_offset, resp.db.slot_offset_rq);
+		KUNIT_EXPECT_GE(test, attr.cap.max_send_wr, c->cap.max_send_wr);
+		KUNIT_EXPECT_EQ(test, moor_kunit_pinned() - pinned, c->pages);
+		KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), 0);
+	}
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	KUNIT_EXPECT_TRUE(test, xa_empty(&user->mdev->qps));
+	ib_dealloc_pd(pd);
+	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&cq->ibcq, NULL), 0);
+	moor_user_close(test, user);
+}
+
+/* A queue pair with all that belongs to it. */
+struct pair {
+	struct moor_user *user;
+	struct moor_cq *cq;
+	struct ib_pd *pd;
+	struct moor_qp *qp;
+};
+
+static void pair_open(struct kunit *test, struct pair *pair)
+{
+	unsigned long ring;
+	struct moor_create_qp_req req = {
+		.log_sq_depth = 6, .log_sq_stride = 6,
+		.log_rq_depth = 6, .log_rq_stride = 6,
+	};
+	struct ib_qp_init_attr attr = {
+		.cap = { 64, 64, 1, 1, 0 },
+		.qp_type = IB_QPT_RC,
+	};
+	struct ib_udata *udata;
+
+	pair->user = moor_user_open(test);
+	pair->cq = moor_kunit_cq(test, pair->user);
+	pair->pd = ib_alloc_pd(&pair->user->mdev->ibdev, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
+	ring = moor_kunit_mmap(test, RING_BYTES, true);
+	req.sq_addr = ring;
+	req.rq_addr = ring + RING_BYTES / 2;
+	pair->qp = kunit_kzalloc(test, sizeof(*pair->qp), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, pair->qp);
+	attr.send_cq = &pair->cq->ibcq;
+	attr.recv_cq = &pair->cq->ibcq;
+	pair->qp->ibqp = (struct ib_qp){
+		.device = &pair->user->mdev->ibdev,
+		.pd = pair->pd,
+		.send_cq = &pair->cq->ibcq,
+		.recv_cq = &pair->cq->ibcq,
+		.qp_type = IB_QPT_RC,
+	};
+	udata = moor_user_udata(test, pair->user, &req, sizeof(req),
+				sizeof(struct moor_create_qp_resp));
+	KUNIT_ASSERT_EQ(test, moor_create_qp(&pair->qp->ibqp, &attr, udata), 0);
+}
+
+static void pair_close(struct kunit *test, struct pair *pair)
+{
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&pair->qp->ibqp, NULL), 0);
+	ib_dealloc_pd(pair->pd);
+	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&pair->cq->ibcq, NULL), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	moor_user_close(test, pair->user);
+}
+
+#define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
+#define TO_RTR	(IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |	\
+		 IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER)
+#define TO_RTS	(IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |		\
+		 IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC)
+
+static void path_attr(struct ib_qp_attr *attr)
+{
+	attr->port_num = MOOR_PORT;
+	attr->path_mtu = IB_MTU_4096;
+	attr->dest_qp_num = 77;
+	attr->min_rnr_timer = 12;
+	attr->timeout = 14;
+	attr->retry_cnt = 7;
+	attr->rnr_retry = 7;
+	attr->max_rd_atomic = 4;
+	attr->max_dest_rd_atomic = 4;
+	attr->ah_attr.type = RDMA_AH_ATTR_TYPE_ROCE;
+	rdma_ah_set_ah_flags(&attr->ah_attr, IB_AH_GRH);
+}
+
+static int move(struct pair *pair, struct ib_qp_attr *attr,
+		enum ib_qp_state state, int mask)
+{
+	attr->qp_state = state;
+	return moor_modify_qp(&pair->qp->ibqp, attr, mask, NULL);
+}
+
+/* All the way up, and what a query says there; back to RESET forgets it. */
+static void qp_states(struct kunit *test)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr = {}, seen;
+	struct pair pair;
+
+	pair_open(test, &pair);
+	path_attr(&attr);
+	attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), -EINVAL);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTS, TO_RTS), -EINVAL);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTS, TO_RTS), 0);
+
+	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
+	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, seen.dest_qp_num, 77);
+	KUNIT_EXPECT_EQ(test, seen.path_mtu, IB_MTU_4096);
+	KUNIT_EXPECT_EQ(test, seen.qp_access_flags, IB_ACCESS_REMOTE_READ);
+	KUNIT_EXPECT_EQ(test, seen.timeout, 14);
+	KUNIT_EXPECT_EQ(test, init.cap.max_send_wr, 64);
+
+	/* The device has put it into ERR by itself: a query says so. */
+	moor_kunit_nic()->qps[pair.qp->qpn % BIT(FAKE_QP_INDEX_BITS)].state =
+		MOOR_QPS_ERR;
+	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
+	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_ERR);
+
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RESET, IB_QP_STATE), 0);
+	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
+	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_RESET);
+	KUNIT_EXPECT_EQ(test, seen.dest_qp_num, 0);
+	pair_close(test, &pair);
+}
+
+struct modify {
+	const char *name;
+	int mask;
+	struct ib_qp_attr attr;
+	int err;
+};
+
+/* Onto a QP on its way from INIT to RTR, or from RTR to RTS. */
+static const struct modify modifies[] = {
+	{ "path MTU 0", IB_QP_PATH_MTU, { .path_mtu = 0 }, -EINVAL },
+	{ "path MTU 6", IB_QP_PATH_MTU, { .path_mtu = 6 }, -EINVAL },
+	{ "destination of 25 bits", IB_QP_DEST_QPN, { .dest_qp_num = 1 << 24 }, -EINVAL },
+	{ "RNR timer 32", IB_QP_MIN_RNR_TIMER, { .min_rnr_timer = 32 }, -EINVAL },
+	{ "too many READs", IB_QP_MAX_DEST_RD_ATOMIC, { .max_dest_rd_atomic = 17 }, -EINVAL },
+	{ "no path", IB_QP_AV, {}, -EINVAL },
+	{ "alternate path", IB_QP_ALT_PATH, {}, -EOPNOTSUPP },
+	{ "rate limit", IB_QP_RATE_LIMIT, {}, -EOPNOTSUPP },
+	{ "unknown bit", 1 << 30, {}, -EOPNOTSUPP },
+};
+
+static void modify_desc(const struct modify *m, char *desc)
+{
+	strscpy(desc, m->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(modify, modifies, modify_desc);
+
+static void qp_modify_bad(struct kunit *test)
+{
+	const struct modify *m = test->param_value;
+	struct ib_qp_attr attr = {}, bad;
+	struct pair pair;
+	u32 before;
+
+	pair_open(test, &pair);
+	path_attr(&attr);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
+	bad = attr;
+	switch (m->mask) {
+	case IB_QP_PATH_MTU:
+		bad.path_mtu = m->attr.path_mtu;
+		break;
+	case IB_QP_DEST_QPN:
+		bad.dest_qp_num = m->attr.dest_qp_num;
+		break;
+	case IB_QP_MIN_RNR_TIMER:
+		bad.min_rnr_timer = m->attr.min_rnr_timer;
+		break;
+	case IB_QP_MAX_DEST_RD_ATOMIC:
+		bad.max_dest_rd_atomic = m->attr.max_dest_rd_atomic;
+		break;
+	case IB_QP_AV:
+		bad.ah_attr = m->attr.ah_attr;
+		break;
+	}
+	before = moor_kunit_nic()->commands[MOOR_CMD_MODIFY_QP];
+	KUNIT_EXPECT_EQ(test, move(&pair, &bad, IB_QPS_RTR, TO_RTR | m->mask),
+			m->err);
+	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_MODIFY_QP],
+			before);
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
+	pair_close(test, &pair);
+}
+
+/* The device refuses: the QP is what it was. */
+static void qp_modify_refused(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct ib_qp_attr attr = {};
+	struct pair pair;
+
+	pair_open(test, &pair);
+	path_attr(&attr);
+	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
+	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), -EINVAL);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, pair.qp->attr.qp_state, IB_QPS_RESET);
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
+	pair_close(test, &pair);
+}
+
+static void remember_event(struct ib_event *event, void *context)
+{
+	WRITE_ONCE(*(int *)context, event->event + 1);
+}
+
+static void async_event(struct kunit *test, u8 type, u32 number)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_ASYNC];
+	u64 before = READ_ONCE(*seen);
+
+	fake_nic_event(nic, MOOR_EQ_ASYNC, type, number);
+	moor_kunit_wait(test, READ_ONCE(*seen) != before);
+}
+
+/* Events find their QP by its whole number, not by its index. */
+static void qp_events(struct kunit *test)
+{
+	static const struct {
+		u8 type;
+		enum ib_event_type event;
+	} events[] = {
+		{ MOOR_EVENT_QP_FATAL, IB_EVENT_QP_FATAL },
+		{ MOOR_EVENT_QP_REQ_ERR, IB_EVENT_QP_REQ_ERR },
+		{ MOOR_EVENT_QP_ACCESS_ERR, IB_EVENT_QP_ACCESS_ERR },
+		{ MOOR_EVENT_COMM_EST, IB_EVENT_COMM_EST },
+		{ MOOR_EVENT_SQ_DRAINED, IB_EVENT_SQ_DRAINED },
+	};
+	struct pair pair;
+	int got = 0;
+	u32 i;
+
+	pair_open(test, &pair);
+	pair.qp->ibqp.event_handler = remember_event;
+	pair.qp->ibqp.qp_context = &got;
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		async_event(test, events[i].type, pair.qp->qpn);
+		KUNIT_EXPECT_EQ(test, got, events[i].event + 1);
+		got = 0;
+		async_event(test, events[i].type,
+			    pair.qp->qpn ^ BIT(FAKE_QP_INDEX_BITS));
+		KUNIT_EXPECT_EQ(test, got, 0);
+	}
+	pair.cq->ibcq.event_handler = remember_event;
+	pair.cq->ibcq.cq_context = &got;
+	async_event(test, MOOR_EVENT_CQ_ERROR, pair.cq->cqn);
+	KUNIT_EXPECT_EQ(test, got, IB_EVENT_CQ_ERR + 1);
+	/* Nobody's: no QP, no CQ, no such event. */
+	async_event(test, MOOR_EVENT_QP_FATAL, ~0U);
+	async_event(test, MOOR_EVENT_CQ_ERROR, ~0U);
+	async_event(test, 0x7f, 0);
+	pair_close(test, &pair);
+}
+
+static struct kunit_case qp_cases[] = {
+	KUNIT_CASE_PARAM(qp_input, qp_case_gen_params),
+	KUNIT_CASE(qp_states),
+	KUNIT_CASE_PARAM(qp_modify_bad, modify_gen_params),
+	KUNIT_CASE(qp_modify_refused),
+	KUNIT_CASE(qp_events),
+	{}
+};
+
+static struct kunit_suite qp_suite = {
+	.name = "moor_qp",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = qp_cases,
+};
+
+kunit_test_suite(qp_suite);

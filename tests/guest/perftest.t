@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# Debian's ibverbs-utils and perftest, server and client in one guest. What they
+# say of their own success is believed; ibv_rc_pingpong -c checks the data.
+set -uo pipefail
+
+dev=
+for path in /sys/class/infiniband/*; do
+	[ "$(cat "$path/device/vendor" 2>/dev/null)" = 0x1af4 ] && dev=${path##*/}
+done
+[ -n "$dev" ] || { echo "Bail out! no Moor NIC"; exit 1; }
+for ((gid = 0; gid < 16; gid++)); do
+	[ "$(cat "/sys/class/infiniband/$dev/ports/1/gid_attrs/types/$gid" 2>/dev/null)" = "RoCE v2" ] && break
+done
+[ "$gid" -lt 16 ] || { echo "Bail out! $dev has no RoCE v2 GID"; exit 1; }
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+number=0 failed=0
+port=18515
+
+# listens PORT: does anybody?
+listens() { grep -qhi ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+
+# both COMMAND...: as a server and, once that listens, as its client
+both() {
+	local server status
+	port=$((port + 1))
+	timeout 60 "$@" -p "$port" >"$logs/server" 2>&1 &
+	server=$!
+	until listens "$port"; do
+		kill -0 "$server" 2>/dev/null || return 1
+	done
+	timeout 60 "$@" -p "$port" localhost >"$logs/client" 2>&1
+	status=$?
+	[ "$status" = 0 ] || kill "$server" 2>/dev/null
+	wait "$server" && [ "$status" = 0 ]
+}
+
+check() {	# COMMAND...: a test point
+	number=$((number + 1))
+	: >"$logs/client"
+	if both "$@"; then
+		echo "ok $number - $*"
+	else
+		echo "not ok $number - $*"
+		sed 's/^/#   server: /' "$logs/server"
+		sed 's/^/#   client: /' "$logs/client"
+		failed=1
+	fi
+}
+
+pingpong() { check ibv_rc_pingpong -d "$dev" -g "$gid" -n 200 "$@"; }
+perf() { check "$1" -d "$dev" -x "$gid" -F "${@:2}"; }
+
+pingpong -c
+pingpong -c -s 100000 -m 4096
+pingpong -c -e
+pingpong -c -t
+pingpong -c -N
+perf ib_send_bw -n 200 -s 4096 -b
+perf ib_send_lat -n 200
+perf ib_write_bw -n 200 -s 65536 -q 4
+perf ib_read_bw -n 200 -s 65536
+perf ib_read_lat -n 200 -e
+perf ib_atomic_bw -n 200 -A FETCH_AND_ADD
+perf ib_atomic_lat -n 200 -A CMP_AND_SWAP
+echo "1..$number"
+exit "$failed"
