@@ -140,6 +140,18 @@ static void expect_no_reg(struct ibv_dm *dm, uint64_t offset, size_t length,
 	       strerror(wanted), errno);
 }
 
+static void expect(enum ibv_wr_opcode opcode, const struct ibv_mr *mr,
+		   uint64_t remote, uint32_t length, enum ibv_wc_status status,
+		   const char *what)
+{
+	struct outcome o = ask(&pair, opcode, mr->rkey, remote, length);
+
+	tap_ok(!o.posted && o.status == status, "%s: %s", what,
+	       ibv_wc_status_str(o.status));
+	if (o.status)
+		revive(&pair);
+}
+
 static void test_reg(void)
 {
 	struct ibv_dm *dm = must_alloc(LENGTH);
@@ -149,12 +161,17 @@ static void test_reg(void)
 	expect_no_reg(dm, 0, LENGTH + 1, RIGHTS, EINVAL, "a byte too long");
 	expect_no_reg(dm, 1, LENGTH, RIGHTS, EINVAL, "a byte too far");
 	expect_no_reg(dm, UINT64_MAX, 2, RIGHTS, EINVAL, "around the end");
-	expect_no_reg(dm, 0, 0, RIGHTS, EINVAL, "empty");
 	expect_no_reg(dm, 0, LENGTH,
 		      IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE, EINVAL,
 		      "remote write without local write");
 	expect_no_reg(dm, 0, LENGTH, RIGHTS | IBV_ACCESS_HUGETLB, EOPNOTSUPP,
 		      "huge pages");
+
+	mr = reg(dm, 0, 0, RIGHTS);
+	tap_ok(mr, "no bytes are registered");
+	expect(IBV_WR_RDMA_WRITE, mr, 0, 1, IBV_WC_REM_ACCESS_ERR,
+	       "and nothing is written there");
+	tap_is(ibv_dereg_mr(mr), 0, "dereg");
 
 	mr = reg(dm, 0, LENGTH, RIGHTS);
 	tap_ok(mr, "registered");
@@ -166,18 +183,6 @@ static void test_reg(void)
 	       "not to be re-registered: EINVAL");
 	tap_is(ibv_dereg_mr(mr), 0, "dereg");
 	tap_is(ibv_free_dm(dm), 0, "then free");
-}
-
-static void expect(enum ibv_wr_opcode opcode, const struct ibv_mr *mr,
-		   uint64_t remote, uint32_t length, enum ibv_wc_status status,
-		   const char *what)
-{
-	struct outcome o = ask(&pair, opcode, mr->rkey, remote, length);
-
-	tap_ok(!o.posted && o.status == status, "%s: %s", what,
-	       ibv_wc_status_str(o.status));
-	if (o.status)
-		revive(&pair);
 }
 
 /* From byte @offset of the memory on: what a peer may do there. */

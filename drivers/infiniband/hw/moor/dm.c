@@ -219,6 +219,8 @@ static void moor_dm_translate(const struct moor_dm *dm, u64 offset,
  * @attr: offset, length and access flags; addresses count from 0
  * @attrs: of the call
  *
+ * Of no bytes it may be: then its key is one that the device does not know.
+ *
  * Return: the MR; -EINVAL; -EOPNOTSUPP for a flag we do not have; -ENOMEM.
  */
 struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
@@ -235,14 +237,15 @@ struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 	int err;
 
 	err = moor_mr_check_access(attr->access_flags, &why);
-	if (!err)
+	if (!err && attr->length)
 		err = moor_mr_check_range(mdev, 0, attr->length, 0, &why);
 	if (err)
 		goto refuse;
 
 	err = -ENOMEM;
 	why.reason = MOOR_REFUSAL_MEMORY;
-	mr = moor_mr_new(ibpd, attr->access_flags, MOOR_MRC_TYPE_MR);
+	mr = moor_mr_new(ibpd, attr->access_flags, attr->length ?
+			 MOOR_MRC_TYPE_MR : MOOR_MRC_TYPE_INVALID);
 	if (!mr)
 		goto refuse;
 	mr->reg.length = attr->length;

@@ -171,7 +171,7 @@ struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
 /**
  * moor_mr_enter - give an MR a key; from then on the device serves it
  * @mdev: device
- * @mr: MR, complete
+ * @mr: MR, complete; of type INVALID it has a key and no more
  * @why: filled in on failure
  *
  * Return: 0 or -ENOMEM.
@@ -187,7 +187,8 @@ int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 		why->value = moor_keys_used(&mdev->keys);
 		return err;
 	}
-	moor_mr_publish(mdev, mr);
+	if (mr->type != MOOR_MRC_TYPE_INVALID)
+		moor_mr_publish(mdev, mr);
 	mr->ibmr.lkey = mr->key;
 	mr->ibmr.rkey = mr->key;
 	trace_moor_reg_mr(mdev, mr);
@@ -328,9 +329,10 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct moor_dev *mdev = to_mdev(ibmr->device);
 	struct moor_mr *mr = to_mmr(ibmr);
-	int err;
+	int err = 0;
 
-	err = moor_key_revoke(mdev, mr->key);
+	if (mr->type != MOOR_MRC_TYPE_INVALID)
+		err = moor_key_revoke(mdev, mr->key);
 	if (err) {
 		if (trace_moor_dereg_mr_busy_enabled())
 			trace_moor_dereg_mr_busy(mdev, mr->key,

@@ -54,7 +54,7 @@ static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *att
 	struct ib_mr *ibmr =
 		uverbs_attr_get_obj(attrs, MOOR_ATTR_MR_WINDOWS_HANDLE);
 	struct moor_window_array array = { .mdev = to_mdev(ibmr->device) };
-	int err;
+	int err = 0;
 
 	if (uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
 		array.room = uverbs_attr_get_len(attrs,
@@ -65,8 +65,9 @@ static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *att
 		if (!array.list)
 			return -ENOMEM;
 	}
-	err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
-				 moor_window_array_add, &array);
+	if (to_mmr(ibmr)->type != MOOR_MRC_TYPE_INVALID)
+		err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
+					 moor_window_array_add, &array);
 	/* The device of no window type has none bound. */
 	if (!err || err == -EOPNOTSUPP)
 		err = moor_windows_respond(attrs, &array);
