@@ -115,6 +115,8 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
  * moor_key_index - index of a key in the context table
  * @mdev: device
  * @key: key
+ *
+ * Return: the index
  */
 u32 moor_key_index(const struct moor_dev *mdev, u32 key)
 {

@@ -315,7 +315,6 @@ struct moor_qp {
  * @key: lkey and rkey
  * @type: enum moor_mrc_type
  * @generation: counts the bodies written under this key
- * @page_shift: log2 of the leaves
  */
 struct moor_mr {
 	struct ib_mr ibmr;
