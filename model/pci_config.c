@@ -137,7 +137,7 @@ unsigned int pci_config_write(struct pci_config *cfg, uint32_t offset,
 
 		cfg->space[at] = (uint8_t)((cfg->space[at] & ~mask) |
 					   (value[i] & mask));
-		if (at == flr_at && value[i] & PCI_EXP_DEVCTL_BCR_FLR >> 8)
+		if (at == flr_at && value[i] & (PCI_EXP_DEVCTL_BCR_FLR >> 8))
 			effects |= PCI_EFFECT_FLR;
 	}
 	if (pci_config_bus_master(cfg) != was_master)

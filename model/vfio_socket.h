@@ -29,7 +29,8 @@ enum vfio_receive {
 /**
  * vfio_socket_listen - a server on a socket file
  * @path:	the file; one that nobody listens on any more is replaced
- * @error:	what to tell the user when this fails, @error_size bytes
+ * @error:	what to tell the user when this fails
+ * @error_size:	bytes of room there
  *
  * Return: the server, or NULL.
  */

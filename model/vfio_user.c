@@ -7,6 +7,7 @@
 #include <linux/vfio.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "log.h"
 #include "vfio_user.h"
@@ -182,7 +183,7 @@ static int do_region_info(struct vfio_user *server,
 		out.sparse.header.id = VFIO_REGION_INFO_CAP_SPARSE_MMAP;
 		out.sparse.header.version = 1;
 		out.sparse.nr_areas = region.areas;
-		for (i = 0; i < region.areas; i++) {
+		for (i = 0; i < region.areas && i < ENDPOINT_MAX_AREAS; i++) {
 			out.area[i].offset = region.area[i].offset;
 			out.area[i].size = region.area[i].size;
 		}
@@ -217,6 +218,17 @@ static int do_irq_info(struct vfio_user *server, const struct vfio_message *msg)
 	return reply(server, msg, &out, sizeof(out), -1);
 }
 
+/*
+ * Nothing but an anonymous inode, which has no type: a file that we keep must not
+ * be the client's end of our own connection, or that would never end.
+ */
+static bool may_be_eventfd(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && !(st.st_mode & S_IFMT);
+}
+
 /* Takes the files; none means that the vectors lose theirs. */
 static int set_eventfds(struct vfio_user *server, const struct vfio_message *msg,
 			const struct vfio_irq_set *set)
@@ -225,6 +237,9 @@ static int set_eventfds(struct vfio_user *server, const struct vfio_message *msg
 
 	if (msg->fds && msg->fds != set->count)
 		return EINVAL;
+	for (i = 0; i < msg->fds; i++)
+		if (!may_be_eventfd(msg->fd[i]))
+			return EINVAL;
 	for (i = 0; i < set->count; i++) {
 		endpoint_set_irq(server->ep, set->start + i,
 				 msg->fds ? msg->fd[i] : -1);

@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 	struct ibv_device_attr attr;
 	struct ibv_qp *queues;
 	struct ibv_cq *cq;
+	int status = 0;
 
 	if (argc < 2)
 		tap_bail("usage: churn reg N | qp N | hold | outlive");
@@ -136,9 +137,9 @@ int main(int argc, char **argv)
 		hold(&cq, &queues);
 		pause();
 	} else if (!strcmp(argv[1], "outlive")) {
-		return outlive();
+		status = outlive();
 	} else {
 		tap_bail("unknown mode: %s", argv[1]);
 	}
-	return 0;
+	return status;
 }

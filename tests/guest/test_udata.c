@@ -293,7 +293,9 @@ static void test_qp(void)
 	bad.unknown = 1ULL << 63;
 	tap_is(create_qp(&bad, sizeof(bad), 16), EOPNOTSUPP, "QP: unknown field");
 	bad = good;
-	bad.req.rq_addr = bad.req.log_rq_depth = bad.req.log_rq_stride = 0;
+	bad.req.rq_addr = 0;
+	bad.req.log_rq_depth = 0;
+	bad.req.log_rq_stride = 0;
 	tap_is(create_qp(&bad, size, 0), 0, "QP: no receive queue");
 	tap_is(create_qp(&bad, size, 16), EINVAL, "QP: a receive queue left out");
 

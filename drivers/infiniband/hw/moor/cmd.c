@@ -147,6 +147,8 @@ static void moor_cmd_arm(struct moor_dev *mdev)
  * moor_cmd_interrupt - vector 0: completions of commands
  * @irq: interrupt
  * @data: device
+ *
+ * Return: IRQ_HANDLED
  */
 irqreturn_t moor_cmd_interrupt(int irq, void *data)
 {

@@ -165,6 +165,8 @@ void moor_db_release_pages(struct moor_ucontext *uctx)
  * moor_db_location - name a slot to the device
  * @db: slots
  * @n: which of them
+ *
+ * Return: page and slot (HWI 5.1)
  */
 __le32 moor_db_location(const struct moor_db *db, u32 n)
 {

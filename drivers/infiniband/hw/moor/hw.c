@@ -266,6 +266,8 @@ int moor_hw_enable(struct moor_dev *mdev)
 /**
  * moor_hw_has_failed - has the device given up, or left the bus?
  * @mdev: device
+ *
+ * Return: whether it has
  */
 bool moor_hw_has_failed(struct moor_dev *mdev)
 {
