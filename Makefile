@@ -46,7 +46,7 @@ install: module model provider-host ## install module, provider, model and heade
 
 uninstall: ## remove what install put there (same DESTDIR=, prefix=, KDIR=)
 	rm -f $(DESTDIR)$(bindir)/moor-nic $(DESTDIR)$(mandir)/man1/moor-nic.1
-	rm -f $(DESTDIR)$(includedir)/rdma/moor-abi.h
+	rm -f $(DESTDIR)$(includedir)/rdma/moor-abi.h $(DESTDIR)$(includedir)/rdma/moor_user_ioctl_cmds.h
 	rm -rf $(DESTDIR)$(includedir)/moor
 	find $(DESTDIR)/lib/modules/*/updates -name 'moor.ko*' -delete
 	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
