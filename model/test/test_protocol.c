@@ -183,6 +183,9 @@ static void test_interrupts(struct client *c)
 	      EINVAL, "vectors out of range: EINVAL");
 	check(set_irqs(c, VFIO_IRQ_SET_DATA_EVENTFD, 0, 3, c->irq, 2) == EINVAL,
 	      "fewer eventfds than vectors: EINVAL");
+	check(set_irqs(c, VFIO_IRQ_SET_DATA_EVENTFD, 0, 1, &c->sock, 1) == EINVAL &&
+	      set_irqs(c, VFIO_IRQ_SET_DATA_EVENTFD, 0, 1, &c->mem_fd, 1) ==
+	      EINVAL, "files that are no eventfds: EINVAL");
 	check(set_irqs(c, VFIO_IRQ_SET_DATA_BOOL, 0, 4, NULL, 0) == EINVAL,
 	      "booleans that are not there: EINVAL");
 }

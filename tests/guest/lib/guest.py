@@ -60,6 +60,11 @@ def run(*command):
     return done_.returncode, done_.stdout.decode(errors="replace")
 
 
+def has_iommu():
+    """Does an IOMMU stand between the NIC and memory?"""
+    return bool(glob.glob("/sys/class/iommu/*"))
+
+
 def functions():
     """PCI addresses that the driver has."""
     return sorted(os.path.basename(path) for path in glob.glob(f"{DRIVER}/*:*"))
