@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,27 +181,44 @@ static enum ibv_wc_status rdma(struct endpoint *ep, enum ibv_wr_opcode opcode,
 	return wc.status;
 }
 
-/* Print the driver's row of this MR, under the heading of the file. */
+/* Print @row under the names in @heading, a few to a line. */
+static void print_columns(char *heading, char *row)
+{
+	static const char separators[] = { ' ', '\n', '\0' };
+	char *next_name, *next_value;
+	char *name = strtok_r(heading, separators, &next_name);
+	char *value = strtok_r(row, separators, &next_value);
+	int column;
+
+	for (column = 0; name && value; column++) {
+		printf("%s%10s %-15s", column % 3 ? "" : "    ", name, value);
+		if (column % 3 == 2)
+			putchar('\n');
+		name = strtok_r(NULL, separators, &next_name);
+		value = strtok_r(NULL, separators, &next_value);
+	}
+	if (column % 3)
+		putchar('\n');
+}
+
+/* Print what the driver shows of this MR. */
 static void show_context(const char *device, uint32_t key)
 {
-	char path[256], line[512], wanted[16];
+	char path[256], heading[512], row[512], wanted[16];
+	bool found = false;
 	FILE *file;
-	int row = 0, found = 0;
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/moor/%s/mr", device);
 	snprintf(wanted, sizeof(wanted), "%08" PRIx32, key);
 	file = fopen(path, "r");
-	if (!file)
+	if (!file || !fgets(heading, sizeof(heading), file))
 		fail("%s: %s", path, strerror(errno));
-	while (fgets(line, sizeof(line), file)) {
-		if (!row++ || strstr(line, wanted)) {
-			printf("    %s", line);
-			found += row > 1;
-		}
-	}
+	while (!found && fgets(row, sizeof(row), file))
+		found = strstr(row, wanted);
 	fclose(file);
 	if (!found)
 		fail("%s does not list key %s", path, wanted);
+	print_columns(heading, row);
 }
 
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t size, int access)

@@ -117,7 +117,7 @@ static void (* const phases[])(struct life *life) = {
 	free_windows, rereg, let_go,
 };
 
-#define PHASES	(int)(sizeof(phases) / sizeof(phases[0]))
+#define PHASES	((int)(sizeof(phases) / sizeof(phases[0])))
 
 /* Says which phase begins, and waits for nobody. */
 static _Noreturn void live(int say)

@@ -280,15 +280,18 @@ static void mr_no_bind(struct bad_bind *b) { b->mr = no_bind; }
 static void mr_read_only(struct bad_bind *b) { b->mr = read_only; }
 static void mr_foreign(struct bad_bind *b) { b->mr = foreign_mr; }
 static void mr_null(struct bad_bind *b) { b->mr = null_mr; }
+
 static void one_before(struct bad_bind *b)
 {
 	b->addr = (uintptr_t)pair.b.buf - 1;
 }
+
 static void one_behind(struct bad_bind *b)
 {
 	b->addr = (uintptr_t)pair.b.buf;
 	b->length = pair.config.buffer_size + 1;
 }
+
 static void wraps(struct bad_bind *b) { b->length = UINT64_MAX - 7; }
 static void mw_foreign(struct bad_bind *b)
 {

@@ -393,7 +393,8 @@ static void test_rewritten(void)
 	ok(revoke_key(g, mr) == 0, "and it does not count either");
 	mr = make_mr(g, PD, BINDABLE, buf[1], LEN);
 
-	b.mr_lkey = target = make_mr(g, PD, BINDABLE, buf[1], LEN);
+	target = make_mr(g, PD, BINDABLE, buf[1], LEN);
+	b.mr_lkey = target;
 	entry = (struct moor_mr_context *)g->mr_bar + (target >> 16);
 	ok(bind(1, b) == 0, "bind again");
 	entry->length = 64;

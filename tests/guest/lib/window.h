@@ -15,8 +15,10 @@
 #define BINDABLE	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 
 /* The values of enum moor_syndrome. */
-enum { SYN_NONE, SYN_KEY, SYN_PD, SYN_RIGHTS, SYN_BOUNDS, SYN_LENGTH = 10,
-       SYN_WINDOW };
+enum {
+	SYN_NONE, SYN_KEY, SYN_PD, SYN_RIGHTS, SYN_BOUNDS, SYN_LENGTH = 10,
+	SYN_WINDOW,
+};
 
 struct api {
 	const char *name;
