@@ -78,6 +78,14 @@ sparse: modules ## check the driver with sparse, against the newest headers
 	@kernel=$$(cat build/root/etc/moor/kernel-headers) && \
 	$(in_root) scripts/build-module --sparse /lib/modules/$$kernel/build build/modules/$$kernel $(module_flags)
 
+debug-kernel: ## build the guest's debug kernel (KASAN, lockdep ...) and the driver for it
+kcsan-kernel: ## build the guest's KCSAN kernel and the driver for it
+# The driver with the compiler that the kernel was built with.
+debug-kernel kcsan-kernel: %-kernel: setup
+	@scripts/setup-tools --$*
+	@dir=$$(readlink -e build/$*) && scripts/lib/enter-tools scripts/build-module "$$dir" \
+		build/modules/$$(cat $$dir/include/config/kernel.release) $(module_flags)
+
 demo: vm-parts ## boot the VM with the NIC in it and show what it does
 	@scripts/demo
 
@@ -103,4 +111,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	sparse demo lint kunit check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit check clean clean-cache help

@@ -29,6 +29,9 @@ MODEL_SWITCHES = ("strict", "trap-bar2", "sync-commands")
 MODEL_READY_SECONDS = 10
 KEPT_LOGS = 100
 
+# Kernels that scripts/setup-tools builds.
+OWN_KERNELS = ("debug", "kcsan")
+
 # What the guest's kernel says when something is wrong with it. Warnings and
 # oopses panic (see kernel_arguments), so most of these end the guest as well.
 TROUBLE = re.compile(
@@ -99,8 +102,15 @@ def find_kernel(which):
         with open(f"/etc/moor/kernel-{which}", encoding="ascii") as file:
             version = file.read().strip()
         return f"/boot/vmlinuz-{version}", version
+    if which in OWN_KERNELS:
+        folder = os.path.realpath(f"{TOP}/build/{which}")
+        try:
+            with open(f"{folder}/include/config/kernel.release", encoding="ascii") as file:
+                return f"{folder}/arch/x86/boot/bzImage", file.read().strip()
+        except FileNotFoundError:
+            raise NotRun(f"no {which} kernel: run 'make {which}-kernel'") from None
     if "/" not in which:
-        raise NotRun(f"--kernel {which}: newest, lts or the path of an image expected "
+        raise NotRun(f"--kernel {which}: newest, lts, debug, kcsan or the path of an image expected "
                      f"(for one in this folder, ./{which})")
     found = subprocess.run(["file", "-bL", which], capture_output=True, text=True, check=True).stdout
     match = re.search(r"version (\S+)", found)
