@@ -225,11 +225,14 @@ def write_guest_files(options, driver):
         "rows": str(size.lines),
         "columns": str(size.columns),
         "TERM": os.environ.get("TERM", "dumb"),
+        # For tests that know more to expect of such a NIC.
+        "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
+                                      if getattr(options, switch.replace("-", "_"))),
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
             file.write(f"{name}={shlex.quote(value)}\n")
-        file.write("export TERM\n")
+        file.write("export TERM MOOR_NIC_SWITCHES\n")
     with open(f"{VM}/folders", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(folder + "\n" for folder in [TOP] + options.share)
     if not interactive:
