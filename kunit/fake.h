@@ -46,7 +46,8 @@ struct fake_behaviour {
 	bool hold;		/* fetches, completes nothing */
 	bool mute;		/* raises no interrupt */
 	u8 fail_opcode;		/* this command ... */
-	u8 fail_status;		/* ... gets that status, unless 0 */
+	u8 fail_status;		/* ... gets that status, unless 0 ... */
+	u32 fail_after;		/* ... after so many that succeed */
 	u32 odd_register;	/* this one, unless 0, reads as ... */
 	u64 odd_value;
 	bool stray;		/* one completion of an unknown tag first */

@@ -125,10 +125,10 @@ unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
 	return addr;
 }
 
-/* Pages of the case's process that are pinned now. */
+/* Pages of the case's process that are pinned now; without memory it has none. */
 long moor_kunit_pinned(void)
 {
-	return atomic64_read(&current->mm->pinned_vm);
+	return current->mm ? atomic64_read(&current->mm->pinned_vm) : 0;
 }
 
 /**
