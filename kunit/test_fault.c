@@ -86,6 +86,17 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
+/* The same with no node in the pool: the table allocates its own. */
+static int try_mr_table(struct kunit *test, struct attempt *attempt)
+{
+	int err;
+
+	moor_nodes_destroy(test->priv);
+	err = try_mr(test, attempt);
+	moor_nodes_destroy(test->priv);
+	return err;
+}
+
 static void fault_mr(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -98,6 +109,8 @@ static void fault_mr(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, moor_alloc_pd(&pd.ibpd, NULL), 0);
 	fail_in_turn(test, &attempt, 3);
+	attempt.call = try_mr_table;
+	fail_in_turn(test, &attempt, 4);
 	moor_dealloc_pd(&pd.ibpd, NULL);
 }
 
