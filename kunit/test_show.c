@@ -223,19 +223,6 @@ static void show_refusals(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* Every reason has a word of its own. */
-static void show_reasons(struct kunit *test)
-{
-	u32 i, j;
-
-	for (i = MOOR_REFUSAL_NONE; i <= MOOR_REFUSAL_DEVICE; i++) {
-		KUNIT_ASSERT_NOT_NULL(test, moor_refusal_name(i));
-		for (j = 0; j < i; j++)
-			KUNIT_EXPECT_STRNEQ(test, moor_refusal_name(i),
-					    moor_refusal_name(j));
-	}
-}
-
 /* The value of a named driver attribute, 32 or 64 bits wide. */
 static bool driver_attr(const struct nlattr *table, const char *name, u64 *value)
 {
@@ -322,7 +309,6 @@ static struct kunit_case show_cases[] = {
 	KUNIT_CASE(show_many),
 	KUNIT_CASE(show_windows),
 	KUNIT_CASE(show_refusals),
-	KUNIT_CASE(show_reasons),
 	KUNIT_CASE(show_restrack),
 	{}
 };
