@@ -81,7 +81,7 @@ struct extent {
 	u32 reason;		/* 0: it is accepted */
 };
 
-#define MOST	(1ULL << 40)
+#define MOST	BIT_ULL(40)
 
 static const struct extent ranges[] = {
 	{ "one byte at zero", 0, 1, 0 },
