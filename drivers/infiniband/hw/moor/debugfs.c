@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debugfs, in moor/<device>/: "mr" lists the live MRs with their context entries
+ * debugfs, in moor/<device>/: "command_timeout_ms" may be changed; "mr" lists the live MRs with their context entries
  * and the shapes of their tables, "windows" the bound windows and whose they are,
  * "refusals" the last registrations that failed.
  */
@@ -182,6 +182,8 @@ void moor_debugfs_add(struct moor_dev *mdev)
 {
 	mdev->debugfs = debugfs_create_dir(dev_name(&mdev->ibdev.dev),
 					   moor_debugfs_root);
+	debugfs_create_u32("command_timeout_ms", 0600, mdev->debugfs,
+			   &mdev->cmdq.timeout_ms);
 	debugfs_create_file("mr", 0400, mdev->debugfs, mdev, &moor_mr_fops);
 	debugfs_create_file("windows", 0400, mdev->debugfs, mdev,
 			    &moor_windows_fops);

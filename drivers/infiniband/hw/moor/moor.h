@@ -92,6 +92,7 @@ struct moor_caps {
 struct moor_cmd_slot {
 	struct completion wake;
 	bool done;		/* store-release by who reaped its completion */
+	u16 tag;		/* of its last use; under reap_lock */
 	bool asleep;		/* counted in sleepers; under reap_lock */
 	u8 status;
 	u32 detail;
@@ -105,7 +106,9 @@ struct moor_cmd_slot {
  * @ring_dma: DMA address of @ring
  * @cpl_dma: DMA address of @cpl
  * @log_size: log2 of the entries of both
- * @slots: one for each entry; the index is the tag
+ * @slots: one for each entry. A tag is the index of one and, above that, a count
+ *	of its uses: an answer that comes twice does not pass for the answer to
+ *	the command after
  * @free_tags: bit n: @slots[n] is free
  * @tag_wait: who waits for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
@@ -116,6 +119,8 @@ struct moor_cmd_slot {
  * @sleepers: issuers that may be asleep, for whom the interrupt arms again;
  *	written under @reap_lock
  * @arm: value last stored into slot CPL_ARM; any change will do
+ * @timeout_ms: how long a command may take before the device counts as broken;
+ *	an administrator may change it
  */
 struct moor_cmdq {
 	struct moor_cmd *ring;
@@ -132,6 +137,7 @@ struct moor_cmdq {
 	u32 consumer;
 	u32 sleepers;
 	atomic64_t arm;
+	u32 timeout_ms;
 };
 
 /**
