@@ -369,17 +369,17 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 /* cmd_verbs.c */
 int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
 		       u16 vector);
-int moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
+void moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
 int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
 		       u8 log_cqe);
 int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
 		       const struct moor_ring *ring, u8 log_cqe);
-int moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
+void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req);
 int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		      struct moor_cpl_query_qp *out);
-int moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
+void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 		     const u8 *smac, const union ib_gid *gid);
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
