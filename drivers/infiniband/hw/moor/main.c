@@ -150,6 +150,7 @@ static void moor_free_tables(struct moor_dev *mdev)
 /* No DMA afterwards, and no interrupt: the rings may go. */
 static void moor_stop(struct moor_dev *mdev)
 {
+	cancel_delayed_work_sync(&mdev->health_work);
 	pci_clear_master(mdev->pdev);
 	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	cancel_work_sync(&mdev->fatal_work);
@@ -168,6 +169,7 @@ static int moor_start(struct moor_dev *mdev)
 	err = moor_eqs_init(mdev);
 	if (err)
 		goto stop;
+	moor_hw_watch(mdev);
 	return 0;
 
 stop:
@@ -223,6 +225,7 @@ static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
 	mdev->pdev = pdev;
 	mutex_init(&mdev->kill_lock);
 	INIT_WORK(&mdev->fatal_work, moor_hw_fatal_work);
+	INIT_DELAYED_WORK(&mdev->health_work, moor_hw_health_work);
 	spin_lock_init(&mdev->refusals.lock);
 	ida_init(&mdev->pdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);

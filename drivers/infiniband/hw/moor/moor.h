@@ -15,6 +15,7 @@
 #include <linux/netdevice.h>
 #include <linux/pci.h>
 #include <linux/siphash.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
@@ -258,6 +259,7 @@ struct moor_qp {
  *	set after bus mastering was seen off, so that who sees it may unpin
  * @kill_lock: serialises killing
  * @fatal_work: kills from interrupt context
+ * @health_work: looks at STATUS now and then
  * @cmdq: command ring
  * @num_comp: completion vectors and their EQs
  * @async_eq: EQ 0
@@ -291,6 +293,7 @@ struct moor_dev {
 	bool dead;
 	struct mutex kill_lock;		/* serialises killing */
 	struct work_struct fatal_work;
+	struct delayed_work health_work;
 	struct moor_cmdq cmdq;
 	u32 num_comp;
 	struct moor_eq async_eq;
@@ -357,6 +360,8 @@ bool moor_hw_has_failed(struct moor_dev *mdev);
 void moor_hw_kill(struct moor_dev *mdev, const char *why);
 void moor_hw_kill_later(struct moor_dev *mdev);
 void moor_hw_fatal_work(struct work_struct *work);
+void moor_hw_watch(struct moor_dev *mdev);
+void moor_hw_health_work(struct work_struct *work);
 
 /* cmd.c */
 int moor_cmdq_init(struct moor_dev *mdev);
