@@ -326,6 +326,24 @@ static void moor_shutdown(struct pci_dev *pdev)
 		moor_hw_kill(mdev, NULL);
 }
 
+/*
+ * Sleep may cost the function its power and with it all objects, the keys that
+ * peers hold included, so nothing can be kept for the processes: they lose the
+ * device as when it is reset. The interface comes back down and without addresses.
+ */
+static int moor_pm_suspend(struct device *dev)
+{
+	moor_down(to_pci_dev(dev));
+	return 0;
+}
+
+static int moor_pm_resume(struct device *dev)
+{
+	return moor_up(to_pci_dev(dev));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(moor_pm_ops, moor_pm_suspend, moor_pm_resume);
+
 static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
 					    pci_channel_state_t state)
 {
@@ -384,6 +402,7 @@ static struct pci_driver moor_driver = {
 	.probe = moor_probe,
 	.remove = moor_remove,
 	.shutdown = moor_shutdown,
+	.driver.pm = pm_sleep_ptr(&moor_pm_ops),
 	.err_handler = &moor_err_handlers,
 };
 
