@@ -209,17 +209,24 @@ static void *ring_entry(struct nic *nic, uint64_t base, uint32_t index,
 	return NULL;
 }
 
-static void complete(struct nic *nic, const struct moor_cpl *cpl)
+bool command_overwrite(struct nic *nic, uint32_t index,
+		       const struct moor_cpl *cpl)
 {
 	uint32_t phase = !(nic->cpl_producer >> nic->cmd_log_size & 1);
-	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, nic->cpl_producer,
+	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, index,
 					 sizeof(*cpl), true);
 
 	if (!to)
-		return;
+		return false;
 	memcpy(to, cpl, offsetof(struct moor_cpl, phase));
 	__atomic_store_n(&to->phase, htole32(phase), __ATOMIC_RELEASE);
-	nic->cpl_producer++;
+	return true;
+}
+
+static void complete(struct nic *nic, const struct moor_cpl *cpl)
+{
+	if (command_overwrite(nic, nic->cpl_producer, cpl))
+		nic->cpl_producer++;
 }
 
 /* HWI 8.3; the completions are out. */
@@ -328,15 +335,6 @@ bool command_inject(struct nic *nic, const struct moor_cpl *cpl)
 	nic->pending_vectors |= 1u << MOOR_VECTOR_CMD;
 	event_flush(nic);
 	return !nic->fatal_code;
-}
-
-bool command_overwrite(struct nic *nic, uint32_t index, const void *cpl)
-{
-	void *to = ring_entry(nic, nic->cpl_base, index, MOOR_CPL_SIZE, true);
-
-	if (to)
-		memcpy(to, cpl, MOOR_CPL_SIZE);
-	return to;
 }
 
 void command_reset(struct nic *nic)

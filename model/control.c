@@ -14,7 +14,7 @@
 #include "unix_listen.h"
 
 #define MAX_CLIENTS	4
-#define MAX_LINE	255
+#define MAX_LINE	255u
 #define MAX_ANSWER	2048
 
 struct client {

@@ -107,7 +107,7 @@ static bool take_opcode(struct call *call, int *opcode)
 	else if (*opcode < 0 && is_number(word, UINT8_MAX, &value))
 		*opcode = (int)value;
 	else if (*opcode < 0)
-		return refuse(call, "%s: a name such as CREATE_CQ, a number from 0 to 255 or any expected",
+		return refuse(call, "%s: a name such as CREATE_CQ, a number to 255 or any expected",
 			      word);
 	return true;
 }
@@ -125,7 +125,7 @@ static bool take_status(struct call *call, uint8_t *status)
 		}
 	}
 	if (!word || !is_number(word, UINT8_MAX, &value))
-		return refuse(call, "a status expected: a name such as NO_RESOURCE, or a number from 0 to 255");
+		return refuse(call, "a status expected: a name such as BUSY, or a number to 255");
 	*status = (uint8_t)value;
 	return true;
 }

@@ -19,6 +19,13 @@
 #define MSIX_MASKED		1	/* in the last word of an entry */
 #define PBA_SIZE		8
 
+/* What the guest may write as often as it likes. */
+#define log_config(...)							\
+	do {								\
+		static struct log_site log_site_;			\
+		log_limited(&log_site_, "guest", "config", __VA_ARGS__); \
+	} while (0)
+
 struct endpoint {
 	struct nic *nic;
 	struct dma_map *dma;
@@ -27,6 +34,7 @@ struct endpoint {
 	int mr_fd, db_fd;		/* memory of BAR2 and BAR4 */
 	uint8_t *mr_bar, *db_bar;
 	struct write_buffer *held;	/* NULL: BAR2 may be mapped */
+	bool bus_master;		/* as the NIC knows it */
 	bool dead;			/* off the bus */
 
 	/*
@@ -214,6 +222,9 @@ static void apply_bus_master(struct endpoint *ep)
 {
 	bool on = pci_config_bus_master(&ep->config) && !ep->dead;
 
+	if (on != ep->bus_master)
+		log_config("bus mastering %s", on ? "on" : "off");
+	ep->bus_master = on;
 	/* The NIC stops before its memory goes and starts when it is there. */
 	if (on)
 		dma_map_set_enabled(ep->dma, true);

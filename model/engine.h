@@ -236,8 +236,9 @@ void command_reset(struct nic *nic);
 int command_opcode(const char *name);
 /* Answers what nobody asked, and interrupts. Return: false if it cannot. */
 bool command_inject(struct nic *nic, const struct moor_cpl *cpl);
-/* Entry @index of the completion ring, whoever's turn it is. */
-bool command_overwrite(struct nic *nic, uint32_t index, const void *cpl);
+/* Entry @index of the completion ring, whoever's turn it is, as if it were new. */
+bool command_overwrite(struct nic *nic, uint32_t index,
+		       const struct moor_cpl *cpl);
 
 /* event.c */
 /* Return: true when the event had to be kept back. */

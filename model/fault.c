@@ -153,17 +153,19 @@ uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count)
 
 bool fault_scribble(struct nic *nic)
 {
-	uint8_t garbage[MOOR_CPL_SIZE];
+	struct moor_cpl cpl;
 	uint32_t i;
 
 	if (!nic_works(nic))
 		return false;
 	for (i = 0; i < 1u << nic->cmd_log_size; i++) {
-		fill_garbage(nic, garbage, sizeof(garbage));
-		if (!command_overwrite(nic, i, garbage))
+		fill_garbage(nic, &cpl, sizeof(cpl));
+		if (!command_overwrite(nic, i, &cpl))
 			return false;
 	}
 	nic->faults.fired++;
+	nic->pending_vectors |= 1u << MOOR_VECTOR_CMD;
+	event_flush(nic);
 	return true;
 }
 
@@ -187,7 +189,7 @@ bool fault_link(struct nic *nic, bool up)
 {
 	if (nic->faults.link_down == !up)
 		return true;
-	if (nic_works(nic) &&
+	if (nic_works(nic) && nic->eq[MOOR_EQ_ASYNC].exists &&
 	    !fault_event(nic, MOOR_EQ_ASYNC,
 			 up ? MOOR_EVENT_PORT_UP : MOOR_EVENT_PORT_DOWN, 0))
 		return false;

@@ -67,7 +67,7 @@ bool fault_stray(struct nic *nic, uint16_t tag, uint8_t status);
 uint32_t fault_garbage_completions(struct nic *nic, uint32_t count);
 uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count);
 
-/* All of the completion ring, phases too; the NIC goes on where it was. */
+/* All of the completion ring looks new; the NIC goes on where it was. */
 bool fault_scribble(struct nic *nic);
 
 bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);

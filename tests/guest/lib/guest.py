@@ -38,9 +38,9 @@ def read(path):
 
 
 def write(path, text):
-    """Writes to a file in sysfs or procfs."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
+    """Writes to a file in sysfs or procfs, once: buffers try again as they are closed."""
+    with open(path, "wb", buffering=0) as file:
+        file.write(text.encode("ascii"))
 
 
 def wait_for(condition, seconds=20):

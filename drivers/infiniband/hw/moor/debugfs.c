@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debugfs, in moor/<device>/: "command_timeout_ms" may be changed; "mr" lists the live MRs with their context entries
+ * debugfs, in moor/<device>/: "mr" lists the live MRs with their context entries
  * and the shapes of their tables, "windows" the bound windows and whose they are,
- * "refusals" the last registrations that failed.
+ * "refusals" the last registrations that failed; "command_timeout_ms" may be
+ * changed.
  */
 
 #include <linux/debugfs.h>
