@@ -98,6 +98,9 @@ kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds i
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
+check-full: ## everything else as well, for hours; resumable (scripts/check-full --help)
+	@scripts/check-full
+
 clean: ## remove what was built; the root and its cache stay
 	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
 		build/lint build/kunit
@@ -111,4 +114,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit check check-full clean clean-cache help
