@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 """The device leaves the bus, or is reset, while it is idle, and while data moves and a
 hundred registrations are in progress: nobody hangs, nothing stays pinned, and once it
 is back it works."""

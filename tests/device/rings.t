@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 600
 """What the NIC writes into its rings makes no sense, comes twice, or an interrupt is
 lost: the driver complains within reason, and either the next call works or the device
 is stopped."""

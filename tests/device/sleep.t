@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 600
 """The machine goes to sleep while the NIC is in use: processes lose the device as when
 it is reset, nothing stays pinned, and it works when the machine is awake again.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 600
 """Commands that end in error: the errno is the one for it, the call leaves nothing
 behind, and the next one works. What ends an object is not refused by a device that
 keeps its promises: one that does is stopped."""

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 400
+# timeout: 900
 """A command is never answered: whichever it is, its issuer gets EIO, the device is
 stopped with bus mastering off, everything can be torn down, and bound again, or with
 the module loaded again, the NIC works."""
