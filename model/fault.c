@@ -36,28 +36,34 @@ void fault_clear(struct nic *nic)
 	nic->faults.losing = 0;
 }
 
-static void drop_rule(struct faults *faults, uint32_t index)
+/* The oldest rule that fits decides; the younger ones do not see the command. */
+static struct fault_rule *find_rule(struct faults *faults, uint8_t opcode)
 {
-	faults->num_rules--;
-	memmove(&faults->rule[index], &faults->rule[index + 1],
-		(faults->num_rules - index) * sizeof(faults->rule[0]));
+	uint32_t i;
+
+	for (i = 0; i < faults->num_rules; i++)
+		if (faults->rule[i].opcode == FAULT_ANY_OPCODE ||
+		    faults->rule[i].opcode == opcode)
+			return &faults->rule[i];
+	return NULL;
 }
 
-/* The oldest rule that fits decides; the younger ones do not see the command. */
+static void drop_rule(struct faults *faults, struct fault_rule *rule)
+{
+	const struct fault_rule *end = &faults->rule[faults->num_rules--];
+
+	memmove(rule, rule + 1,
+		(size_t)((const uint8_t *)end - (const uint8_t *)(rule + 1)));
+}
+
 enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,
 				 uint8_t *status)
 {
 	struct faults *faults = &nic->faults;
-	struct fault_rule *rule;
+	struct fault_rule *rule = find_rule(faults, opcode);
 	enum fault_kind kind;
-	uint32_t i;
 
-	for (i = 0; i < faults->num_rules; i++) {
-		rule = &faults->rule[i];
-		if (rule->opcode == FAULT_ANY_OPCODE || rule->opcode == opcode)
-			break;
-	}
-	if (i == faults->num_rules)
+	if (!rule)
 		return FAULT_NONE;
 	if (rule->after) {
 		rule->after--;
@@ -66,7 +72,7 @@ enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,
 	kind = rule->kind;
 	*status = rule->status;
 	if (rule->left != FAULT_ALWAYS && !--rule->left)
-		drop_rule(faults, i);
+		drop_rule(faults, rule);
 	faults->fired++;
 	log_fault("command 0x%02x: %s", opcode,
 		  kind == FAULT_FAIL ? "failed" :
