@@ -95,12 +95,19 @@ lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck,
 kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
 	@scripts/kunit
 
+fuzz: setup ## fuzz the NIC model with libFuzzer, a minute a target (scripts/fuzz --help)
+	@scripts/fuzz
+
+nic-asan: setup ## build the NIC model with sanitizers; then MOOR_NIC=build/model-asan/moor-nic scripts/vm
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model-asan \
+		SANITIZE=address,undefined
+
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
 clean: ## remove what was built; the root and its cache stay
-	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
-		build/lint build/kunit
+	@rm -rf --one-file-system build/host build/modules build/provider build/model build/model-asan \
+		build/tests build/log build/lint build/kunit build/fuzz build/fuzz-coverage
 
 clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
@@ -111,4 +118,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit fuzz nic-asan check clean clean-cache help
