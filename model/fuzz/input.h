@@ -79,4 +79,7 @@ extern uint64_t fuzz_reached;
 /* The NIC's clock: stands, but for a step with each look at it. */
 extern uint64_t fuzz_clock_ns;
 
+/* Linked in place of timer_now(). */
+uint64_t __wrap_timer_now(void);
+
 #endif /* FUZZ_INPUT_H */

@@ -39,7 +39,7 @@ enum {
 
 static struct vfio_user server;
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
-static char dir[] = "/tmp/moor-fuzz-XXXXXX";
+static char dir[32];
 static int file[NUM_FILES];
 static uint8_t *memory;
 static int client = -1;
@@ -72,9 +72,11 @@ static void start(void)
 	char path[64], error[256];
 	int pair[2];
 
+	snprintf(dir, sizeof(dir), "/tmp/moor-fuzz-XXXXXX");
 	if (!mkdtemp(dir) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		abort();
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", dir);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.24s/socket",
+		 dir);
 	server.dma = dma_map_create();
 	server.ep = endpoint_create(&cfg, server.dma);
 	server.sock = vfio_socket_listen(address.sun_path, error,

@@ -10,8 +10,6 @@
 #include "queue.h"
 #include "transfer.h"
 
-typedef unsigned __int128 u128;
-
 static const struct moor_mr_context *entry_of(uint32_t index)
 {
 	return (const struct moor_mr_context *)w->mr_bar + index;
@@ -46,12 +44,12 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 {
 	uint64_t entry = x->root, *node;
 	unsigned int height;
-	u128 size = 0, addr;
+	__uint128_t size = 0, addr;
 
 	for (height = x->levels; height; height--) {
 		unsigned int shift = x->page_shift + 9 * (height - 1);
 
-		size = (u128)1 << shift;
+		size = (__uint128_t)1 << shift;
 		if (height == x->levels && byte / size >= 512)
 			return NULL;
 		node = (uint64_t *)reference_dma(entry & MOOR_PTE_ADDR, false);
@@ -69,8 +67,8 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 		return NULL;
 	if (write && !(entry & MOOR_PTE_WRITABLE))
 		return NULL;
-	addr = (entry & MOOR_PTE_ADDR) + (x->levels ? byte % size : (u128)byte);
-	if (x->levels && (entry & MOOR_PTE_ADDR) + size > (u128)1 << 64)
+	addr = (entry & MOOR_PTE_ADDR) + (x->levels ? byte % size : (__uint128_t)byte);
+	if (x->levels && (entry & MOOR_PTE_ADDR) + size > (__uint128_t)1 << 64)
 		return NULL;
 	if (x->memory == MOOR_MEMORY_NIC)
 		return addr < NIC_DM_SIZE ? w->db_bar + NIC_DM_OFFSET + addr :
@@ -94,12 +92,12 @@ static void check_grant(const struct mr_grant *grant,
 	/* A window changes its byte inside the device. */
 	if (((e->valid >> 32) ^ key) & (e == mr ? ~0u : ~0xffu))
 		abort();
-	if ((u128)first + len > mr->length)
+	if ((__uint128_t)first + len > mr->length)
 		abort();
 	if (e != mr)
 		return;
 	if ((mr->access & need) != need || addr < mr->iova ||
-	    (u128)addr + len > (u128)mr->iova + mr->length ||
+	    (__uint128_t)addr + len > (__uint128_t)mr->iova + mr->length ||
 	    first != addr - mr->iova)
 		abort();
 }
@@ -147,6 +145,7 @@ static void access_by_key(struct input *in)
 	struct mr_actor other = { .qpn = 77, .pd = WORLD_PD, .kernel = true };
 	const struct mr_actor *actor = qp && how & 2 ? &qp->actor : &other;
 	uint32_t need = needs[(how >> 2 & 15) % 5], key = some_key(in);
+	const struct moor_mr_context *e = entry_of(key >> 16);
 	uint64_t addr = some_number(in), len = some_number(in);
 	struct mr_grant grant;
 
@@ -154,7 +153,10 @@ static void access_by_key(struct input *in)
 	if (how & 0x40)
 		addr = page_addr(PAGE_DATA) + (addr & 0x7fff);
 	else if (!(how & 0x80))
-		addr += entry_of(key >> 16)->iova;
+		addr += e->iova;
+	/* To its end, or a byte or two more or less. */
+	if (len < 8)
+		len += e->iova + e->length - addr - 3;
 	if (!len || mr_grant_access(w->nic, actor, key, addr, len, need, &grant))
 		return;
 	if (grant.kind == MR_KIND_TABLE) {
@@ -227,6 +229,23 @@ static void check_counts(void)
 	}
 }
 
+/* Windows of type 2 that are bound on a QP are its list. */
+static void check_list(const struct mr_actor *actor)
+{
+	uint32_t index, last = 0, count = 0;
+
+	for (index = actor->windows; index; index = w->nic->mw[index -
+					      NIC_MR_CONSUMER_FIRST].next) {
+		const struct mw_binding *b =
+			&w->nic->mw[index - NIC_MR_CONSUMER_FIRST];
+
+		if (b->owner != actor || b->prev != last ||
+		    !w->nic->mr[index].bound || ++count > NIC_NUM_MW)
+			abort();
+		last = index;
+	}
+}
+
 static void revoke_or_ask(struct input *in)
 {
 	struct moor_cmd_mr_revoke revoke = {
@@ -291,6 +310,7 @@ static void move(struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
+	unsigned int i;
 
 	world_begin(input_u8(&in) & 1);
 	find_mapped();
@@ -322,6 +342,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 		check_counts();
+		for (i = 0; i < 2; i++)
+			if (world_qp(i))
+				check_list(&world_qp(i)->actor);
 	}
 	return 0;
 }

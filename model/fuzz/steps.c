@@ -62,15 +62,35 @@ static uint64_t some_entry(struct input *in)
 {
 	uint8_t how = input_u8(in);
 	unsigned int page = PAGE_TABLE + (how >> 2 & 15);
+	uint64_t entry = MOOR_PTE_PRESENT;
 
 	if (how == 0xff)
 		return some_number(in);
-	/* Present, leaf or node, of tables or of data. */
+	/* Node or leaf, of tables or of data. */
+	if (how & 1)
+		entry |= MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
+	if (how & 2)
+		entry ^= input_u8(in) & 0x0f;
 	if (page == PAGE_TABLE)
 		page = input_below(in, WORLD_PAGES);
-	return page_addr(page) |
-	       (how & 1 ? MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE :
-		MOOR_PTE_PRESENT) | (how & 2 ? input_u8(in) & 0x0f : 0);
+	switch (how >> 6) {
+	case 2:
+		return entry | (WORLD_READ_ONLY + page * MOOR_PAGE_SIZE);
+	case 3:
+		return entry | (WORLD_TOP + (page & 1) * MOOR_PAGE_SIZE);
+	default:
+		return entry | page_addr(page);
+	}
+}
+
+/* Any; or a few pages before the end of a node. */
+static uint64_t some_offset(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	uint64_t end = (1ull + (how & 3)) << (21 + 9 * (how >> 2 & 3));
+
+	return how & 0x80 ? some_number(in) :
+			    end - (how >> 4 & 7) * MOOR_PAGE_SIZE;
 }
 
 struct moor_xlat some_xlat(struct input *in)
@@ -79,7 +99,7 @@ struct moor_xlat some_xlat(struct input *in)
 	struct moor_xlat x = flat(page_addr(PAGE_DATA + (how & 15)));
 
 	if (how & 0x10)
-		x.offset = some_number(in);
+		x.offset = some_offset(in);
 	if (how & 0x20) {
 		x.levels = (uint8_t)input_below(in, 6);
 		if (x.levels)

@@ -12,8 +12,6 @@
 uint64_t fuzz_reached;
 uint64_t fuzz_clock_ns;
 
-/* Linked in place of timer_now(). */
-uint64_t __wrap_timer_now(void);
 uint64_t __wrap_timer_now(void)
 {
 	fuzz_clock_ns += CLOCK_STEP_NS;

@@ -17,7 +17,7 @@ struct world *w;
 static struct world worlds[2];
 /* The context entries that inputs write: both ends of both ranges. */
 static const uint32_t indices[] = {
-	2, 3, 4, 5, 0x8000, 0x8001, 0x8002, 6, 0x8003, 0, 1, 0x7fff, 0xffff,
+	2, 3, 4, 5, 0x8000, 0x8001, 0x8002, 0x8003, 6, 0, 1, 0x7fff, 0xffff,
 };
 
 #define NUM_INDICES	(sizeof(indices) / sizeof(indices[0]))
@@ -81,9 +81,8 @@ static void create(bool strict)
 }
 
 /*
- * Linked in place of qp_create() and cq_create(): what was made is to be destroyed
- * before the next input, and looking for it among all numbers takes longer than
- * most inputs do.
+ * What was made is to be destroyed before the next input, and looking for it among
+ * all numbers takes longer than most inputs do.
  */
 #define MAX_MADE	512u
 
@@ -92,10 +91,6 @@ static struct {
 	unsigned int count;
 } qps, cqs;
 
-uint8_t __real_qp_create(struct nic *nic, const struct moor_cmd *cmd,
-			 struct moor_cpl *cpl);
-uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
-			 struct moor_cpl *cpl);
 uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl)
 {
@@ -107,10 +102,6 @@ uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
 	return status;
 }
 
-uint8_t __real_cq_create(struct nic *nic, const struct moor_cmd *cmd,
-			 struct moor_cpl *cpl);
-uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
-			 struct moor_cpl *cpl);
 uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl)
 {
@@ -421,9 +412,10 @@ void world_enter_regions(void)
 	}
 	memset(&e, 0, sizeof(e));
 	e.pd = WORLD_PD;
-	for (i = 0x8000; i < 0x8003; i++) {
+	for (i = 0x8000; i < 0x8004; i++) {
 		e.valid = (uint64_t)(i << 16 | 0x1200) << 32 |
-			  (i & 1 ? MOOR_MRC_TYPE_MW_2 : MOOR_MRC_TYPE_MW_1);
+			  (i > 0x8000 ? MOOR_MRC_TYPE_MW_2 :
+			   MOOR_MRC_TYPE_MW_1);
 		put_entry(i, &e);
 	}
 }
@@ -433,5 +425,5 @@ uint32_t some_index(struct input *in)
 {
 	uint8_t how = input_u8(in);
 
-	return indices[how < 0xd0 ? how % 7 : how % NUM_INDICES];
+	return indices[how < 0xd0 ? how % 8 : how % NUM_INDICES];
 }

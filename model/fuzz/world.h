@@ -67,7 +67,7 @@ void world_connect(void);
 void connect_qp(unsigned int i);
 /*
  * MRs of eight pages of PAGE_DATA with all rights: at index 2 and 3 contiguous, 4
- * through a table, 5 of on-NIC memory; three windows, that at an odd index of type 2.
+ * through a table, 5 of on-NIC memory; windows, the first of type 1, three of type 2.
  */
 void world_enter_regions(void);
 
@@ -91,6 +91,16 @@ uint64_t some_addr(struct input *in);
 uint32_t some_index(struct input *in);
 uint32_t some_key(struct input *in);
 struct moor_xlat some_xlat(struct input *in);
+
+/* Linked in place of qp_create() and cq_create(), and these by other names. */
+uint8_t __real_qp_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __real_cq_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
 
 /* Steps that are of use in each target: memory, tables, entries, doorbells ... */
 void common_step(struct input *in);
