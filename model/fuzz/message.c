@@ -252,7 +252,7 @@ static uint64_t region_offset(struct input *in, unsigned int region)
 static size_t make_payload(struct input *in, unsigned int command, uint8_t *to)
 {
 	static const char caps[] = "{\"capabilities\":{\"write_multiple\": true}}";
-	struct vfio_user_version version = { .minor = input_u8(in) & 1 };
+	struct vfio_user_version version = { 0 };
 	struct vfio_user_region_access access;
 	struct vfio_user_multi_write multi;
 	struct vfio_user_dma_map map;
@@ -263,6 +263,7 @@ static size_t make_payload(struct input *in, unsigned int command, uint8_t *to)
 
 	switch (command) {
 	case VFIO_USER_VERSION:
+		version.minor = input_u8(in) & 1;
 		memcpy(to, &version, sizeof(version));
 		memcpy(to + sizeof(version), caps, sizeof(caps));
 		return sizeof(version) + sizeof(caps);
