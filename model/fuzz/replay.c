@@ -16,23 +16,21 @@ static unsigned int inputs;
 static void run_file(const char *path)
 {
 	FILE *file = fopen(path, "rb");
-	uint8_t *data = NULL;
-	size_t size = 0, got;
+	static uint8_t room[1 << 20];
+	uint8_t *data;
+	size_t size;
 
 	if (!file) {
 		perror(path);
 		exit(2);
 	}
-	do {
-		data = realloc(data, size + 4096);
-		if (!data)
-			abort();
-		got = fread(data + size, 1, 4096, file);
-		size += got;
-	} while (got);
+	size = fread(room, 1, sizeof(room), file);
 	fclose(file);
 	/* Exactly as long as it is, for the sanitizer to see its end. */
-	data = realloc(data, size ? size : 1);
+	data = malloc(size ? size : 1);
+	if (!data)
+		abort();
+	memcpy(data, room, size);
 	LLVMFuzzerTestOneInput(data, size);
 	free(data);
 	inputs++;
