@@ -105,6 +105,9 @@ nic-asan: setup ## build the NIC model with sanitizers; then MOOR_NIC=build/mode
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
+check-full: ## everything else as well, for hours; resumable (scripts/check-full --help)
+	@scripts/check-full
+
 clean: ## remove what was built; the root and its cache stay
 	@rm -rf --one-file-system build/host build/modules build/provider build/model build/model-asan \
 		build/tests build/log build/lint build/kunit build/fuzz build/fuzz-coverage
@@ -118,4 +121,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit fuzz nic-asan check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit fuzz nic-asan check check-full clean clean-cache help
