@@ -27,11 +27,13 @@ static uint32_t stream_left(struct stream *s, uint32_t wanted)
 static uint8_t stream_grant(struct nic *nic, const struct stream *s,
 			    uint32_t len, struct mr_grant *grant)
 {
-	const struct segment *seg = &s->segments[s->current];
+	const struct segment *seg;
 	uint64_t addr;
 
+	/* Bytes of ours come without segments. */
 	if (s->bytes)
 		return MOOR_SYN_NONE;
+	seg = &s->segments[s->current];
 	if (__builtin_add_overflow(seg->addr, s->offset, &addr))
 		return MOOR_SYN_BOUNDS;
 	return mr_grant_access(nic, s->actor, seg->key, addr, len, s->need,
