@@ -177,6 +177,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	uint8_t syndrome;
 
 	grant->index = index;
+	grant->epoch = 0;
 	grant->write = need & WRITING_RIGHTS;
 	grant->relaxed = false;
 	if (key == NIC_NULL_LKEY && !(need & REMOTE_RIGHTS)) {
@@ -190,6 +191,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	if (is_window(dyn->word))
 		return mw_grant(nic, actor, index, &entry, addr, len, need,
 				grant);
+	grant->epoch = dyn->epoch;
 	if (le32toh(entry.pd) != actor->pd)
 		return MOOR_SYN_PD;
 	syndrome = check_rights(le32toh(entry.access), need);

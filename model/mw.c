@@ -95,6 +95,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		return MOOR_SYN_KEY;
 	grant->kind = MR_KIND_TABLE;
 	grant->index = b->mr_index;
+	grant->epoch = b->mr_epoch;
 	grant->first = grant->xlat.offset + b->mr_offset + (addr - b->iova);
 	grant->node.entries = NULL;
 	return MOOR_SYN_NONE;

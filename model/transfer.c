@@ -24,10 +24,11 @@ static uint32_t stream_left(struct stream *s, uint32_t wanted)
 	return min_u32(wanted, s->segments[s->current].length - s->offset);
 }
 
-static uint8_t stream_grant(struct nic *nic, const struct stream *s,
-			    uint32_t len, struct mr_grant *grant)
+static uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len,
+			    struct mr_grant *grant)
 {
 	const struct segment *seg;
+	uint8_t syndrome;
 	uint64_t addr;
 
 	/* Bytes of ours come without segments. */
@@ -36,8 +37,15 @@ static uint8_t stream_grant(struct nic *nic, const struct stream *s,
 	seg = &s->segments[s->current];
 	if (__builtin_add_overflow(seg->addr, s->offset, &addr))
 		return MOOR_SYN_BOUNDS;
-	return mr_grant_access(nic, s->actor, seg->key, addr, len, s->need,
-			       grant);
+	syndrome = mr_grant_access(nic, s->actor, seg->key, addr, len, s->need,
+				   grant);
+	if (syndrome)
+		return syndrome;
+	/* Re-registered halfway through: the rest would go elsewhere. */
+	if (s->offset && grant->epoch != s->epoch)
+		return MOOR_SYN_KEY;
+	s->epoch = grant->epoch;
+	return MOOR_SYN_NONE;
 }
 
 /* The next run of a chunk; *@ptr NULL: the null MR. */
