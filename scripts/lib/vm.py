@@ -228,16 +228,16 @@ def write_guest_files(options, driver, log):
         "rows": str(size.lines),
         "columns": str(size.columns),
         "TERM": os.environ.get("TERM", "dumb"),
-        # For tests that look at what the NIC says; only where the guest has it.
-        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") else "",
         # For tests that know more to expect of such a NIC.
         "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
                                       if getattr(options, switch.replace("-", "_"))),
+        # For tests that look at what the NIC says; only where the guest has it.
+        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") else "",
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
             file.write(f"{name}={shlex.quote(value)}\n")
-        file.write("export TERM MOOR_LOGS MOOR_NIC_SWITCHES\n")
+        file.write("export TERM MOOR_NIC_SWITCHES MOOR_LOGS\n")
     with open(f"{VM}/folders", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(folder + "\n" for folder in [TOP] + options.share)
     if not interactive:
