@@ -5,8 +5,8 @@
 allocation and copy on the way failing in turn.
 
 There are thousands of points on these ways, most of them the core's, and each costs
-a probe; so every so-many-th is tried, from a seeded start, and all of them with the
-environment variable MOOR_FAULT_ALL set.
+a probe; so every so-many-th is tried, from a seeded start: as many of each way as the
+environment variable MOOR_FAULT_TRIES says.
 
 Some of the core's own code warns when an allocation fails that it had thought could
 not: meanwhile warnings do not panic and do not get to the console, where they would
@@ -31,7 +31,7 @@ SETTINGS = {
     "fail_page_alloc/verbose": "0",
     "fail_usercopy/times": "-1", "fail_usercopy/verbose": "0",
 }
-TRIES = 25
+TRIES = int(os.environ.get("MOOR_FAULT_TRIES", 25))
 QUIET = {
     "/proc/sys/kernel/panic_on_warn": "0",
     "/sys/module/printk/parameters/ignore_loglevel": "N",
@@ -137,7 +137,7 @@ def fail_each(injector, name, call, done, undo, sane):
     total = ENDLESS - left
     if not guest.ok(not err and done() and total, f"{name}: {total} points", f"errno {err}"):
         return
-    step = 1 if os.environ.get("MOOR_FAULT_ALL") else max(1, total // TRIES)
+    step = max(1, total // TRIES)
     points = range(1 + random.randrange(step), total + 1, step)
     seen, problem, started = set(), None, time.monotonic()
     for point in points:
