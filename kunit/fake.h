@@ -161,6 +161,10 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write);
 
+/* fake_wc.c; fake_wc_barrier() is in barrier.h */
+void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value);
+void fake_wc_drop(void);
+
 /* DMA addresses are physical ones under User-Mode Linux. */
 void *fake_dma(u64 addr);
 
