@@ -95,12 +95,15 @@ lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck,
 kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
 	@scripts/kunit
 
+coverage: setup ## the KUnit suites with the driver's lines counted: what is executed, what is not
+	@scripts/coverage
+
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
 clean: ## remove what was built; the root and its cache stay
 	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
-		build/lint build/kunit
+		build/lint build/kunit build/coverage
 
 clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
@@ -111,4 +114,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit coverage check clean clean-cache help

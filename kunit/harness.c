@@ -40,6 +40,23 @@ int moor_kunit_init(struct kunit *test)
 }
 
 /**
+ * moor_kunit_replug - the case's NIC again, with less to offer
+ * @test: case
+ * @no_features: MOOR_FEATURE_* that it does not have
+ *
+ * Return: the driver's device; the one before is gone
+ */
+struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features)
+{
+	fake_nic_unplug(nic);
+	nic->behave.no_features = no_features;
+	fake_nic_plug(nic);
+	test->priv = fake_nic_driver(nic);
+	KUNIT_ASSERT_NOT_NULL_MSG(test, test->priv, "the driver did not probe");
+	return test->priv;
+}
+
+/**
  * moor_kunit_exit - unplug the NIC after a case
  * @test: case
  *

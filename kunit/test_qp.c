@@ -99,59 +99,6 @@ static void qp_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* A queue pair with all that belongs to it. */
-struct pair {
-	struct moor_user *user;
-	struct moor_cq *cq;
-	struct ib_pd *pd;
-	struct moor_qp *qp;
-};
-
-static void pair_open(struct kunit *test, struct pair *pair)
-{
-	unsigned long ring;
-	struct moor_create_qp_req req = {
-		.log_sq_depth = 6, .log_sq_stride = 6,
-		.log_rq_depth = 6, .log_rq_stride = 6,
-	};
-	struct ib_qp_init_attr attr = {
-		.cap = { 64, 64, 1, 1, 0 },
-		.qp_type = IB_QPT_RC,
-	};
-	struct ib_udata *udata;
-
-	pair->user = moor_user_open(test);
-	pair->cq = moor_kunit_cq(test, pair->user);
-	pair->pd = ib_alloc_pd(&pair->user->mdev->ibdev, 0);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
-	ring = moor_kunit_mmap(test, RING_BYTES, true);
-	req.sq_addr = ring;
-	req.rq_addr = ring + RING_BYTES / 2;
-	pair->qp = kunit_kzalloc(test, sizeof(*pair->qp), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, pair->qp);
-	attr.send_cq = &pair->cq->ibcq;
-	attr.recv_cq = &pair->cq->ibcq;
-	pair->qp->ibqp = (struct ib_qp){
-		.device = &pair->user->mdev->ibdev,
-		.pd = pair->pd,
-		.send_cq = &pair->cq->ibcq,
-		.recv_cq = &pair->cq->ibcq,
-		.qp_type = IB_QPT_RC,
-	};
-	udata = moor_user_udata(test, pair->user, &req, sizeof(req),
-				sizeof(struct moor_create_qp_resp));
-	KUNIT_ASSERT_EQ(test, moor_create_qp(&pair->qp->ibqp, &attr, udata), 0);
-}
-
-static void pair_close(struct kunit *test, struct pair *pair)
-{
-	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&pair->qp->ibqp, NULL), 0);
-	ib_dealloc_pd(pair->pd);
-	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&pair->cq->ibcq, NULL), 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	moor_user_close(test, pair->user);
-}
-
 #define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
 #define TO_RTR	(IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |	\
 		 IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER)
@@ -173,7 +120,7 @@ static void path_attr(struct ib_qp_attr *attr)
 	rdma_ah_set_ah_flags(&attr->ah_attr, IB_AH_GRH);
 }
 
-static int move(struct pair *pair, struct ib_qp_attr *attr,
+static int move(struct moor_pair *pair, struct ib_qp_attr *attr,
 		enum ib_qp_state state, int mask)
 {
 	attr->qp_state = state;
@@ -185,9 +132,9 @@ static void qp_states(struct kunit *test)
 {
 	struct ib_qp_init_attr init;
 	struct ib_qp_attr attr = {}, seen;
-	struct pair pair;
+	struct moor_pair pair;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), -EINVAL);
@@ -214,7 +161,7 @@ static void qp_states(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
 	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_RESET);
 	KUNIT_EXPECT_EQ(test, seen.dest_qp_num, 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 struct modify {
@@ -248,10 +195,10 @@ static void qp_modify_bad(struct kunit *test)
 {
 	const struct modify *m = test->param_value;
 	struct ib_qp_attr attr = {}, bad;
-	struct pair pair;
+	struct moor_pair pair;
 	u32 before;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
 	bad = attr;
@@ -278,7 +225,7 @@ static void qp_modify_bad(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_MODIFY_QP],
 			before);
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 /* The device refuses: the QP is what it was. */
@@ -286,9 +233,9 @@ static void qp_modify_refused(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct ib_qp_attr attr = {};
-	struct pair pair;
+	struct moor_pair pair;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
 	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
@@ -296,7 +243,7 @@ static void qp_modify_refused(struct kunit *test)
 	nic->behave.fail_status = 0;
 	KUNIT_EXPECT_EQ(test, pair.qp->attr.qp_state, IB_QPS_RESET);
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 static void remember_event(struct ib_event *event, void *context)
@@ -327,11 +274,11 @@ static void qp_events(struct kunit *test)
 		{ MOOR_EVENT_COMM_EST, IB_EVENT_COMM_EST },
 		{ MOOR_EVENT_SQ_DRAINED, IB_EVENT_SQ_DRAINED },
 	};
-	struct pair pair;
+	struct moor_pair pair;
 	int got = 0;
 	u32 i;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	pair.qp->ibqp.event_handler = remember_event;
 	pair.qp->ibqp.qp_context = &got;
 	for (i = 0; i < ARRAY_SIZE(events); i++) {
@@ -350,7 +297,7 @@ static void qp_events(struct kunit *test)
 	async_event(test, MOOR_EVENT_QP_FATAL, ~0U);
 	async_event(test, MOOR_EVENT_CQ_ERROR, ~0U);
 	async_event(test, 0x7f, 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 static struct kunit_case qp_cases[] = {
