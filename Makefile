@@ -95,6 +95,10 @@ lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck,
 kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
 	@scripts/kunit
 
+mutants: setup ## seed mistakes into a copy and see that the tests catch them (tests/mutants/)
+	@scripts/setup-tools --uml
+	@scripts/mutants
+
 coverage: setup ## the KUnit suites with the driver's lines counted: what is executed, what is not
 	@scripts/coverage
 
@@ -103,7 +107,7 @@ check: ## run every test meant for every change; the last line is the totals
 
 clean: ## remove what was built; the root and its cache stay
 	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
-		build/lint build/kunit build/coverage
+		build/lint build/kunit build/coverage build/mutants
 
 clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
@@ -114,4 +118,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit coverage check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint mutants kunit coverage check clean clean-cache help
