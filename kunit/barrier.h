@@ -12,13 +12,16 @@
 void fake_wc_barrier(void);
 
 #undef mb
+#undef wmb
+
+/* The barrier itself, and what it does to the buffer. */
 #define mb()							\
 do {								\
 	asm volatile("mfence" : : : "memory");			\
 	fake_wc_barrier();					\
 } while (0)
 
-#undef wmb
+/* The same. */
 #define wmb()							\
 do {								\
 	asm volatile("sfence" : : : "memory");			\

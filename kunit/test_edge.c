@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paths that hardly anything leads to: tables that the pool has too few nodes
- * for, and numbers that must not be guessed.
+ * for, leaves larger than what is in them, pages that are only looked at,
+ * numbers that must not be guessed.
  */
 
 #include <linux/fault-inject.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/scatterlist.h>
+#include <linux/sizes.h>
 
 #include "harness.h"
 
@@ -100,6 +105,57 @@ static void edge_nodes(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
+/* Memory that begins in the middle of a large leaf, at the same place as its iova. */
+static void edge_first_leaf(struct kunit *test)
+{
+	const u64 inside = SZ_1M + PAGE_SIZE, odd = 5, second = 5ULL * SZ_1G;
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct ib_umem umem = { .writable = 1 };
+	struct moor_table table;
+	struct scatterlist *sg;
+	u64 dma, left;
+
+	KUNIT_ASSERT_EQ(test, sg_alloc_table(&umem.sgt_append.sgt, 2, GFP_KERNEL), 0);
+	sg = umem.sgt_append.sgt.sgl;
+	sg_dma_address(sg) = SZ_1G + inside;
+	sg_dma_len(sg) = SZ_2M - inside;
+	sg = sg_next(sg);
+	sg_dma_address(sg) = second;
+	sg_dma_len(sg) = SZ_2M;
+	umem.address = SZ_1G + inside + odd;
+	umem.length = 2 * SZ_2M - inside - odd;
+
+	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &umem, umem.address), 0);
+	KUNIT_EXPECT_EQ(test, table.xlat.page_shift, ilog2(SZ_2M));
+	KUNIT_ASSERT_TRUE(test, fake_xlat_find(nic, &table.xlat, 0, true, &dma,
+					       &left));
+	KUNIT_EXPECT_EQ(test, dma, SZ_1G + inside + odd);
+	KUNIT_ASSERT_TRUE(test, fake_xlat_find(nic, &table.xlat,
+					       SZ_2M - inside - odd, true, &dma,
+					       &left));
+	KUNIT_EXPECT_EQ(test, dma, second);
+	moor_table_free(mdev, &table);
+	sg_free_table(&umem.sgt_append.sgt);
+}
+
+/* Looking for the page that cannot be pinned leaves no other one pinned. */
+static void edge_probed_pages(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap(test, 3 * PAGE_SIZE, true);
+	struct ib_pd *pd = moor_kunit_pd(test);
+	struct page *page;
+	struct ib_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, vm_munmap(addr + 2 * PAGE_SIZE, PAGE_SIZE), 0);
+	mr = moor_kunit_reg(pd, addr, 3 * PAGE_SIZE, addr, IB_ACCESS_LOCAL_WRITE);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
+	KUNIT_ASSERT_EQ(test, get_user_pages_fast(addr, 1, FOLL_WRITE, &page), 1);
+	KUNIT_EXPECT_FALSE(test, folio_maybe_dma_pinned(page_folio(page)));
+	put_page(page);
+	moor_kunit_pd_free(test, pd);
+}
+
 /* A peer that knows its own number does not know the next one's. */
 static void edge_qp_numbers(struct kunit *test)
 {
@@ -120,6 +176,8 @@ static void edge_qp_numbers(struct kunit *test)
 
 static struct kunit_case edge_cases[] = {
 	KUNIT_CASE(edge_nodes),
+	KUNIT_CASE(edge_first_leaf),
+	KUNIT_CASE(edge_probed_pages),
 	KUNIT_CASE(edge_qp_numbers),
 	{}
 };
