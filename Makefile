@@ -105,6 +105,9 @@ coverage: setup ## the KUnit suites with the driver's lines counted: what is exe
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
+check-full: ## everything else as well, for hours; resumable (scripts/check-full --help)
+	@scripts/check-full
+
 clean: ## remove what was built; the root and its cache stay
 	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
 		build/lint build/kunit build/coverage build/mutants
@@ -118,4 +121,4 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint mutants kunit coverage check clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint mutants kunit coverage check check-full clean clean-cache help

@@ -2,7 +2,8 @@
 /*
  * A NIC in kernel memory that obeys Documentation/hardware-interface.rst, for
  * the KUnit suites: the driver probes it on User-Mode Linux's PCI bus and finds
- * nothing that tells it from another one. It carries no traffic.
+ * nothing that tells it from another one. It carries no traffic. Elsewhere there
+ * is none, and the cases that need one are skipped.
  */
 #ifndef MOOR_KUNIT_FAKE_H
 #define MOOR_KUNIT_FAKE_H
@@ -13,8 +14,14 @@
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/wait.h>
-#include <virt-pci.h>
 #include <moor/moor_hw.h>
+
+#ifdef CONFIG_UML
+#include <virt-pci.h>
+#else
+/* There is no bus for it: see fake_none.c. */
+struct um_pci_device {};
+#endif
 
 struct moor_dev;
 
@@ -46,7 +53,8 @@ struct fake_behaviour {
 	bool hold;		/* fetches, completes nothing */
 	bool mute;		/* raises no interrupt */
 	u8 fail_opcode;		/* this command ... */
-	u8 fail_status;		/* ... gets that status, unless 0 */
+	u8 fail_status;		/* ... gets that status, unless 0 ... */
+	u32 fail_after;		/* ... after so many that succeed */
 	u32 odd_register;	/* this one, unless 0, reads as ... */
 	u64 odd_value;
 	bool stray;		/* one completion of an unknown tag first */
@@ -172,7 +180,7 @@ struct fake_nic {
 	const char *violation;
 };
 
-/* fake_pci.c */
+/* fake_pci.c, or fake_none.c */
 struct fake_nic *fake_nic_new(struct kunit *test);
 void fake_nic_plug(struct fake_nic *nic);
 void fake_nic_unplug(struct fake_nic *nic);
@@ -200,7 +208,8 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write);
 
-/* fake_wc.c; fake_wc_barrier() is in barrier.h */
+/* fake_wc.c */
+void fake_wc_barrier(void);
 void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value);
 void fake_wc_drop(void);
 
@@ -213,7 +222,7 @@ bool fake_nic_invalidate(struct fake_nic *nic, u32 key, u32 qpn);
 u8 fake_mr_query(struct fake_nic *nic, const void *data, void *out);
 u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out);
 
-/* DMA addresses are physical ones under User-Mode Linux. */
+/* DMA addresses are physical ones under User-Mode Linux, and of moor_bare_init(). */
 void *fake_dma(u64 addr);
 
 #endif /* MOOR_KUNIT_FAKE_H */

@@ -215,10 +215,14 @@ static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 	if (nic->behave.stray)
 		fake_complete(nic, FAKE_BATCH, MOOR_CMD_OK, out);
 	nic->behave.stray = false;
-	if (nic->behave.fail_status && cmd->hdr.opcode == nic->behave.fail_opcode)
+	if (nic->behave.fail_status &&
+	    cmd->hdr.opcode == nic->behave.fail_opcode &&
+	    !nic->behave.fail_after--) {
+		nic->behave.fail_after = 0;
 		status = nic->behave.fail_status;
-	else
+	} else {
 		status = fake_execute(nic, cmd, out);
+	}
 	if (status)
 		memset(out, 0, sizeof(out));
 	fake_complete(nic, le16_to_cpu(cmd->hdr.tag), status, out);

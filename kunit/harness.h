@@ -67,6 +67,8 @@ int moor_kunit_init(struct kunit *test);
 void moor_kunit_exit(struct kunit *test);
 struct fake_nic *moor_kunit_nic(void);
 struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features);
+int moor_bare_init(struct kunit *test);
+void moor_bare_exit(struct kunit *test);
 
 unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable);
 unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length);

@@ -127,16 +127,16 @@ static void port_netdev(struct kunit *test)
 	struct ethtool_link_ksettings settings = {};
 	struct moor_dev *mdev = test->priv;
 	struct net_device *netdev = mdev->netdev;
+	const struct ethtool_ops *ethtool = netdev->ethtool_ops;
 	struct ethtool_drvinfo info = {};
 	struct rtnl_link_stats64 stats;
 	struct sk_buff *skb;
 
-	netdev->ethtool_ops->get_drvinfo(netdev, &info);
+	ethtool->get_drvinfo(netdev, &info);
 	KUNIT_EXPECT_STREQ(test, info.driver, KBUILD_MODNAME);
 	KUNIT_EXPECT_STREQ(test, info.bus_info, pci_name(mdev->pdev));
 	KUNIT_EXPECT_STREQ(test, info.fw_version, "1.0");
-	KUNIT_EXPECT_EQ(test, netdev->ethtool_ops->get_link_ksettings(netdev,
-								     &settings), 0);
+	KUNIT_EXPECT_EQ(test, ethtool->get_link_ksettings(netdev, &settings), 0);
 	KUNIT_EXPECT_EQ(test, settings.base.speed, SPEED_100000);
 	KUNIT_EXPECT_MEMEQ(test, netdev->dev_addr, mdev->caps.mac, ETH_ALEN);
 

@@ -99,6 +99,113 @@ static void qp_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
+/* What a process asks for when it creates another one like a pair's. */
+static int create_like(struct kunit *test, struct moor_pair *pair,
+		       struct moor_qp *qp, bool answerable)
+{
+	struct moor_create_qp_req req = {
+		.sq_addr = moor_kunit_mmap(test, PAGE_SIZE, true),
+		.log_sq_depth = 4, .log_sq_stride = 6,
+	};
+	struct ib_qp_init_attr attr = {
+		.cap = { .max_send_wr = 16, .max_send_sge = 1 },
+		.qp_type = IB_QPT_RC,
+		.send_cq = &pair->cq->ibcq,
+		.recv_cq = &pair->cq->ibcq,
+	};
+	struct ib_udata *udata;
+
+	*qp = (struct moor_qp){ .ibqp = pair->qp->ibqp };
+	udata = moor_user_udata(test, pair->user, &req, sizeof(req),
+				sizeof(struct moor_create_qp_resp));
+	if (!answerable)
+		udata->outbuf = (void __user *)16UL;
+	return moor_create_qp(&qp->ibqp, &attr, udata);
+}
+
+/* The device refuses, or the answer cannot be delivered: nothing is kept. */
+static void qp_refused(struct kunit *test)
+{
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_pair pair;
+	long pinned;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	moor_pair_open(test, &pair);
+	pinned = moor_kunit_pinned();
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_QP;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, true), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, false), -EFAULT);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_DESTROY_QP], 1);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	KUNIT_ASSERT_EQ(test, create_like(test, &pair, qp, true), 0);
+
+	/* A destroy that is refused leaves it whole; a query fails as it does. */
+	nic->behave.fail_opcode = MOOR_CMD_DESTROY_QP;
+	nic->behave.fail_status = MOOR_CMD_BUSY;
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), -EBUSY);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned + 1);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	moor_pair_close(test, &pair);
+}
+
+/* Neither answer nor destruction: the device is stopped, then pages may go. */
+static void qp_undo_refused(struct kunit *test)
+{
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_pair pair;
+	long pinned;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	moor_pair_open(test, &pair);
+	pinned = moor_kunit_pinned();
+	nic->behave.fail_opcode = MOOR_CMD_DESTROY_QP;
+	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, false), -EFAULT);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	moor_pair_close(test, &pair);
+}
+
+/* All numbers of the device, none twice, then ENOMEM; QP 0 and 1 are IBA's. */
+static void qp_exhaustion(struct kunit *test)
+{
+	const u32 most = BIT(FAKE_QP_INDEX_BITS) - MOOR_QP_INDEX_FIRST - 1;
+	struct moor_qp *qps = kunit_kcalloc(test, most + 1, sizeof(*qps),
+					    GFP_KERNEL);
+	DECLARE_BITMAP(seen, BIT(FAKE_QP_INDEX_BITS)) = {};
+	struct moor_pair pair;
+	u32 i, index, twice = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, qps);
+	moor_pair_open(test, &pair);
+	for (i = 0; i < most; i++) {
+		KUNIT_ASSERT_EQ(test, create_like(test, &pair, &qps[i], true), 0);
+		index = qps[i].qpn % BIT(FAKE_QP_INDEX_BITS);
+		twice += test_and_set_bit(index, seen);
+	}
+	KUNIT_EXPECT_EQ(test, twice, 0);
+	KUNIT_EXPECT_FALSE(test, test_bit(0, seen));
+	KUNIT_EXPECT_FALSE(test, test_bit(1, seen));
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, &qps[most], true), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qps[17].ibqp, NULL), 0);
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, &qps[17], true), 0);
+	for (i = 0; i < most; i++)
+		KUNIT_ASSERT_EQ(test, moor_destroy_qp(&qps[i].ibqp, NULL), 0);
+	moor_pair_close(test, &pair);
+}
+
 #define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
 #define TO_RTR	(IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |	\
 		 IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER)
@@ -302,6 +409,9 @@ static void qp_events(struct kunit *test)
 
 static struct kunit_case qp_cases[] = {
 	KUNIT_CASE_PARAM(qp_input, qp_case_gen_params),
+	KUNIT_CASE(qp_refused),
+	KUNIT_CASE(qp_undo_refused),
+	KUNIT_CASE(qp_exhaustion),
 	KUNIT_CASE(qp_states),
 	KUNIT_CASE_PARAM(qp_modify_bad, modify_gen_params),
 	KUNIT_CASE(qp_modify_refused),

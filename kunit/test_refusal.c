@@ -144,24 +144,6 @@ static void refusal_page(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A page that comes back meanwhile cannot be named: 0, not a wrong one. */
-static void refusal_page_gone(struct kunit *test)
-{
-	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
-	struct moor_refusal why = { .value = 1, .limit = 1 };
-
-	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, REGION_LENGTH, 0,
-						  -EFAULT), -EFAULT);
-	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_PAGE);
-	KUNIT_EXPECT_EQ(test, why.value, 0);
-	KUNIT_EXPECT_EQ(test, why.limit, 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-
-	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, REGION_LENGTH, 0,
-						  -ENOMEM), -ENOMEM);
-	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_MEMORY);
-}
-
 struct refused {
 	const char *name;
 	u64 length;
@@ -249,7 +231,6 @@ static void refusal_device(struct kunit *test)
 static struct kunit_case refusal_cases[] = {
 	KUNIT_CASE(refusal_memlock),
 	KUNIT_CASE_PARAM(refusal_page, hole_gen_params),
-	KUNIT_CASE(refusal_page_gone),
 	KUNIT_CASE_PARAM(refusal_argument, refused_gen_params),
 	KUNIT_CASE(refusal_device),
 	{}

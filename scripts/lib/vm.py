@@ -246,6 +246,9 @@ def kernel_arguments(options):
         "console=hvc0", "ignore_loglevel",
         # Root may map the NIC's BARs beside the driver: tests misbehave like that.
         "iomem=relaxed",
+        # As Debian's kernels do by themselves. Without it programs that are
+        # mapped from virtiofs crash at random in kernels of our own.
+        "init_on_alloc=1",
         # What only costs boot time on an emulated processor.
         "mitigations=off", "nokaslr", "audit=0", "apparmor=0", "random.trust_cpu=on",
         "rcupdate.rcu_expedited=1", "cryptomgr.notests", "no_timer_check", "8250.nr_uarts=1",

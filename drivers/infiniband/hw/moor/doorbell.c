@@ -94,6 +94,21 @@ free_page:
 	return ERR_PTR(err);
 }
 
+/* A page with @num free slots: one that is there, or a new one. */
+static struct moor_db_page *moor_db_page_with(struct moor_ucontext *uctx,
+					      u32 num)
+{
+	struct moor_db_page *page;
+
+	lockdep_assert_held(&uctx->db_lock);
+
+	list_for_each_entry(page, &uctx->db_pages, list) {
+		if (page->num_free >= num)
+			return page;
+	}
+	return moor_db_new_page(uctx);
+}
+
 /**
  * moor_db_alloc - take slots of one page
  * @uctx: context they are for
@@ -105,21 +120,13 @@ free_page:
 int moor_db_alloc(struct moor_ucontext *uctx, struct moor_db *db, u32 num)
 {
 	struct moor_db_page *page;
-	bool found = false;
 	u32 i;
 
 	mutex_lock(&uctx->db_lock);
-	list_for_each_entry(page, &uctx->db_pages, list) {
-		found = page->num_free >= num;
-		if (found)
-			break;
-	}
-	if (!found) {
-		page = moor_db_new_page(uctx);
-		if (IS_ERR(page)) {
-			mutex_unlock(&uctx->db_lock);
-			return PTR_ERR(page);
-		}
+	page = moor_db_page_with(uctx, num);
+	if (IS_ERR(page)) {
+		mutex_unlock(&uctx->db_lock);
+		return PTR_ERR(page);
 	}
 	for (i = 0; i < num; i++) {
 		db->slot[i] = find_first_zero_bit(page->used,

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Sourced by scripts/check and scripts/check-full: steps that pass or fail, and
+# what they add up to. The caller sets logs, the folder for their output.
+
+passed=0 failed=0 skipped=0
+
+# step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
+# A line of "ok" or "not ok" in there counts for itself. What takes longer than
+# SECONDS hangs: that must not hang everything.
+step() {
+	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good bad
+	shift 2
+	timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
+	good=$(grep -cE '^ok\b' "$log") || true
+	bad=$(grep -cE '^not ok\b' "$log") || true
+	if [ "$status" = 0 ] && [ "$bad" = 0 ]; then
+		good=$((good > 0 ? good : 1))
+		printf 'ok     %-28s %s passed (%d s)\n' "$name" "$good" $((SECONDS - started))
+	else
+		bad=$((bad > 0 ? bad : 1))
+		printf 'not ok %-28s %s failed, status %d (%d s); log: %s\n' "$name" "$bad" "$status" \
+			$((SECONDS - started)) "${log#"$top"/}"
+		tail -n 40 "$log" | sed 's/^/    | /'
+	fi
+	passed=$((passed + good)) failed=$((failed + bad))
+	[ "$status" = 0 ] && [ "$bad" = 0 ]
+}
+
+# guest NAME VM-OPTION... -- TEST...: the guest's tests in one boot; TEST... are
+# arguments of tests/run-guest.
+guest() {
+	local name=$1 results=$logs/$1.results options=() status=0 counts bad=0
+	shift
+	while [ "$1" != -- ]; do options+=("$1"); shift; done
+	shift
+	printf -- '--- guest tests: %s\n' "$name"
+	mkdir -p "$logs/$name"
+	rm -f -- "$results"
+	"$top/scripts/vm" "${options[@]}" --log "$logs/$name" -- \
+		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
+	if [ -e "$results" ]; then
+		read -ra counts <"$results"
+		bad=${counts[1]}
+		passed=$((passed + counts[0])) skipped=$((skipped + counts[2]))
+		# A test may pass and the kernel complain afterwards.
+		[ "$status" -le 1 ] || bad=$((bad + 1))
+	else
+		printf 'not ok %s: no results, status %d\n' "$name" "$status"
+		bad=1
+	fi
+	failed=$((failed + bad))
+	[ "$status" = 0 ] && [ "$bad" = 0 ]
+}
