@@ -95,6 +95,10 @@ lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck,
 kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
 	@scripts/kunit
 
+mutants: setup ## seed mistakes into a copy and see that the tests catch them (tests/mutants/)
+	@scripts/setup-tools --uml
+	@scripts/mutants
+
 coverage: setup ## the KUnit suites with the driver's lines counted: what is executed, what is not
 	@scripts/coverage
 

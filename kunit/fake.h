@@ -208,6 +208,11 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write);
 
+/* fake_wc.c */
+void fake_wc_barrier(void);
+void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value);
+void fake_wc_drop(void);
+
 /* fake_window.c */
 void fake_window_begin(struct fake_nic *nic, u32 index);
 void fake_window_unbind(struct fake_nic *nic, u32 index);

@@ -26,6 +26,7 @@ void fake_nic_reset(struct fake_nic *nic)
 {
 	unsigned long flags;
 
+	fake_wc_drop();
 	spin_lock_irqsave(&nic->lock, flags);
 	memset(nic->mr, 0, FAKE_MR_BYTES);
 	memset(nic->slots, 0, FAKE_DB_BYTES);
@@ -210,6 +211,10 @@ static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 	u8 status;
 
 	nic->commands[cmd->hdr.opcode]++;
+	/* The first tag that the ring has not: what lies there is poisoned. */
+	if (nic->behave.stray)
+		fake_complete(nic, FAKE_BATCH, MOOR_CMD_OK, out);
+	nic->behave.stray = false;
 	if (nic->behave.fail_status &&
 	    cmd->hdr.opcode == nic->behave.fail_opcode &&
 	    !nic->behave.fail_after--) {

@@ -91,6 +91,8 @@ static unsigned long fake_bar_read(struct um_pci_device *pci, int bar,
 {
 	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
 
+	/* A read pushes what was written before it. */
+	fake_wc_barrier();
 	if (bar == MOOR_BAR_REGS)
 		return fake_regs_read(nic, offset, size);
 	if (bar == MOOR_BAR_MR && offset + size <= FAKE_MR_BYTES)
@@ -122,15 +124,10 @@ static void fake_write_kick(struct fake_nic *nic, u64 val, int size)
 
 static void fake_write_mr(struct fake_nic *nic, u32 offset, u64 val, int size)
 {
-	u64 *word = (u64 *)((u8 *)nic->mr + round_down(offset, 8));
-	u64 before = *word;
-
-	if (size != 8 || offset % 8) {
+	if (size != 8 || offset % 8)
 		fake_violation(nic, "the context table is written by eight bytes");
-		return;
-	}
-	WRITE_ONCE(*word, val);
-	fake_mr_written(nic, offset, size, before);
+	else
+		fake_wc_write(nic, offset, val);
 }
 
 static void fake_bar_write(struct um_pci_device *pci, int bar,

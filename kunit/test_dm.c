@@ -271,16 +271,23 @@ static void dm_register(struct kunit *test)
 {
 	const struct piece *piece = test->param_value;
 	struct moor_dm_location location;
+	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 	struct owner owner;
 	u32 dm, mr, key;
+	u8 byte = 0x5a;
 
 	owner_open(test, &owner);
 	KUNIT_ASSERT_EQ(test, dm_alloc(&owner, 5000, 0, &dm, &location), 0);
 	KUNIT_EXPECT_EQ(test, dm_reg(&owner, dm, piece->offset, piece->length,
 				     piece->access, &mr, &key), piece->err);
-	if (!piece->err)
+	if (!piece->err) {
+		/* The only one there is: it begins with the NIC's memory. */
+		KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, 0, &byte, 1,
+						      true), 0);
+		KUNIT_EXPECT_EQ(test, nic->dm[piece->offset], byte);
 		KUNIT_EXPECT_EQ(test, mr_destroy(&owner, mr), 0);
+	}
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 0);
 	moor_process_close(owner.process);
 }
