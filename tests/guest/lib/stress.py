@@ -11,7 +11,8 @@ import guest
 
 LOGS = os.environ.get("MOOR_LOGS", "")
 # What the NIC says of the times when it is reset.
-EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by the client)")
+EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by the client|"
+                      r"guest: config: bus mastering o)")
 REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [\d.]+): ")
 HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [\d.]+): (\d+) more like the one before")
 PROVOKED = re.compile(r"^#\s+refused (HWI [\d.]+) (\d+)$", re.MULTILINE)
