@@ -27,6 +27,7 @@ struct mr_grant {
 	enum mr_kind kind;
 	uint32_t index;
 	bool write;
+	bool relaxed;		/* writes may be reordered (HWI 13.6) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */
 	struct xlat xlat;
 	struct xlat_node node;

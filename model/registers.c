@@ -8,9 +8,11 @@
 
 static uint32_t status_register(const struct nic *nic)
 {
-	/* Without a wire the port loops back, and its link is up. */
-	uint32_t status = MOOR_STATUS_READY | MOOR_STATUS_LINK_UP;
+	uint32_t status = MOOR_STATUS_READY;
 
+	/* Without a wire the port loops back, and its link is up. */
+	if (!nic->faults.link_down)
+		status |= MOOR_STATUS_LINK_UP;
 	if (nic->enabled)
 		status |= MOOR_STATUS_ENABLED;
 	if (nic->fatal_code)
