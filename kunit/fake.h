@@ -2,7 +2,8 @@
 /*
  * A NIC in kernel memory that obeys Documentation/hardware-interface.rst, for
  * the KUnit suites: the driver probes it on User-Mode Linux's PCI bus and finds
- * nothing that tells it from another one. It carries no traffic.
+ * nothing that tells it from another one. It carries no traffic. Elsewhere there
+ * is none, and the cases that need one are skipped.
  */
 #ifndef MOOR_KUNIT_FAKE_H
 #define MOOR_KUNIT_FAKE_H
@@ -13,25 +14,37 @@
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/wait.h>
-#include <virt-pci.h>
 #include <moor/moor_hw.h>
+
+#ifdef CONFIG_UML
+#include <virt-pci.h>
+#else
+/* There is no bus for it: see fake_none.c. */
+struct um_pci_device {};
+#endif
 
 struct moor_dev;
 
 #define FAKE_MR_INDEX_BITS	12
 #define FAKE_CONSUMER_FIRST	1024
+#define FAKE_NULL_LKEY		(1U << (32 - FAKE_MR_INDEX_BITS))
 #define FAKE_DB_PAGES		8
 #define FAKE_VECTORS		4
 #define FAKE_QP_INDEX_BITS	8
 #define FAKE_MAX_CQ		64
 #define FAKE_MAX_EQ		4
+#define FAKE_GIDS		16
 #define FAKE_LOG_CMD		4	/* small, so that rings wrap soon */
 #define FAKE_BATCH		BIT(FAKE_LOG_CMD)
 
 #define FAKE_MR_BYTES		(sizeof(struct moor_mr_context) << FAKE_MR_INDEX_BITS)
 #define FAKE_DB_BYTES		(FAKE_DB_PAGES * MOOR_PAGE_SIZE)
 #define FAKE_KICK_OFFSET	FAKE_DB_BYTES
-#define FAKE_BAR4_BYTES		(2 * FAKE_DB_BYTES)
+#define FAKE_DM_OFFSET		(2 * FAKE_DB_BYTES)
+#define FAKE_DM_PAGES		16
+#define FAKE_DM_BYTES		(FAKE_DM_PAGES * MOOR_PAGE_SIZE)
+#define FAKE_BAR4_BYTES		(FAKE_DM_OFFSET + FAKE_DM_BYTES)	/* a power of two */
+#define FAKE_WINDOWS		(BIT(FAKE_MR_INDEX_BITS) - FAKE_CONSUMER_FIRST)
 
 /* What a test asks it to do wrong, or in another way than usual. */
 struct fake_behaviour {
@@ -40,10 +53,14 @@ struct fake_behaviour {
 	bool hold;		/* fetches, completes nothing */
 	bool mute;		/* raises no interrupt */
 	u8 fail_opcode;		/* this command ... */
-	u8 fail_status;		/* ... gets that status, unless 0 */
+	u8 fail_status;		/* ... gets that status, unless 0 ... */
+	u32 fail_after;		/* ... after so many that succeed */
 	u32 odd_register;	/* this one, unless 0, reads as ... */
 	u64 odd_value;
 	bool stray;		/* one completion of an unknown tag first */
+	bool circle;		/* the list of windows never ends */
+	bool no_enable;		/* finds the setup wanting */
+	u64 no_features;	/* these it does not have */
 };
 
 struct fake_eq {
@@ -57,7 +74,30 @@ struct fake_eq {
 struct fake_qp {
 	bool live;
 	u32 qpn;
+	u32 pd;
 	u8 state;
+};
+
+/* Dynamic state of a window (HWI 6.4), and what it is bound to. */
+struct fake_window {
+	bool bound;
+	u32 key;		/* consumer byte as it is now */
+	u32 mr;			/* index */
+	u32 qpn;
+	u32 access;
+	u64 iova;
+	u64 length;
+};
+
+/* A BIND_MW work request, and the QP it is posted to. */
+struct fake_bind {
+	u32 mw_key;
+	u32 new_key;
+	u32 mr_lkey;
+	u32 qpn;
+	u32 access;
+	u64 addr;
+	u64 length;
 };
 
 /**
@@ -87,7 +127,10 @@ struct fake_qp {
  * @cqs: completion queue numbers in use
  * @qps: queue pairs, by index
  * @windows: by index: windows bound to that MR
+ * @bindings: by index from FAKE_CONSUMER_FIRST on
+ * @dm: on-NIC memory
  * @revoked: by index: the valid word recorded at revoke
+ * @gids: entries of the GID table that are set
  * @kicked: a kick came
  * @thread: the device itself
  * @wait: where it dozes
@@ -123,7 +166,10 @@ struct fake_nic {
 	DECLARE_BITMAP(cqs, FAKE_MAX_CQ);
 	struct fake_qp qps[1 << FAKE_QP_INDEX_BITS];
 	u32 windows[1 << FAKE_MR_INDEX_BITS];
+	struct fake_window bindings[FAKE_WINDOWS];
+	u8 *dm;
 	u64 revoked[1 << FAKE_MR_INDEX_BITS];
+	DECLARE_BITMAP(gids, FAKE_GIDS);
 	bool kicked;
 	struct task_struct *thread;
 	wait_queue_head_t wait;
@@ -134,7 +180,7 @@ struct fake_nic {
 	const char *violation;
 };
 
-/* fake_pci.c */
+/* fake_pci.c, or fake_none.c */
 struct fake_nic *fake_nic_new(struct kunit *test);
 void fake_nic_plug(struct fake_nic *nic);
 void fake_nic_unplug(struct fake_nic *nic);
@@ -143,6 +189,7 @@ struct moor_dev *fake_nic_driver(struct fake_nic *nic);
 
 /* fake_nic.c */
 void fake_nic_reset(struct fake_nic *nic);
+u64 fake_features(const struct fake_nic *nic);
 u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size);
 void fake_nic_write_reg(struct fake_nic *nic, u32 offset, u64 value, int size);
 void fake_nic_wake(struct fake_nic *nic);
@@ -161,7 +208,21 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write);
 
-/* DMA addresses are physical ones under User-Mode Linux. */
+/* fake_wc.c */
+void fake_wc_barrier(void);
+void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value);
+void fake_wc_drop(void);
+
+/* fake_window.c */
+void fake_window_begin(struct fake_nic *nic, u32 index);
+void fake_window_unbind(struct fake_nic *nic, u32 index);
+void fake_windows_of_qp(struct fake_nic *nic, u32 qpn);
+int fake_nic_bind(struct fake_nic *nic, const struct fake_bind *bind);
+bool fake_nic_invalidate(struct fake_nic *nic, u32 key, u32 qpn);
+u8 fake_mr_query(struct fake_nic *nic, const void *data, void *out);
+u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out);
+
+/* DMA addresses are physical ones under User-Mode Linux, and of moor_bare_init(). */
 void *fake_dma(u64 addr);
 
 #endif /* MOOR_KUNIT_FAKE_H */

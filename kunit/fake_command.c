@@ -149,7 +149,11 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 						  cmd->log_rq_stride), false);
 	}
 	if (!status)
-		*qp = (struct fake_qp){ .live = true, .qpn = qpn };
+		*qp = (struct fake_qp){
+			.live = true,
+			.qpn = qpn,
+			.pd = le32_to_cpu(cmd->pd),
+		};
 	return status;
 }
 
@@ -162,6 +166,9 @@ static u8 fake_modify_qp(struct fake_nic *nic, const void *data, void *out)
 		return MOOR_CMD_BAD_INDEX;
 	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE)
 		qp->state = cmd->state;
+	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE &&
+	    cmd->state == MOOR_QPS_RESET)
+		fake_windows_of_qp(nic, qp->qpn);
 	return MOOR_CMD_OK;
 }
 
@@ -184,6 +191,7 @@ static u8 fake_destroy_qp(struct fake_nic *nic, const void *data, void *out)
 
 	if (!qp)
 		return MOOR_CMD_BAD_INDEX;
+	fake_windows_of_qp(nic, qp->qpn);
 	qp->live = false;
 	return MOOR_CMD_OK;
 }
@@ -191,8 +199,12 @@ static u8 fake_destroy_qp(struct fake_nic *nic, const void *data, void *out)
 static u8 fake_set_gid(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_set_gid *cmd = data;
+	u32 index = le16_to_cpu(cmd->index);
 
-	return le16_to_cpu(cmd->index) < 16 ? MOOR_CMD_OK : MOOR_CMD_BAD_INDEX;
+	if (index >= FAKE_GIDS)
+		return MOOR_CMD_BAD_INDEX;
+	assign_bit(index, nic->gids, cmd->type != MOOR_GID_NONE);
+	return MOOR_CMD_OK;
 }
 
 /* HWI 6.5 */
@@ -206,12 +218,17 @@ static u8 fake_mr_revoke(struct fake_nic *nic, const void *data, void *out)
 	if (!count || count > MOOR_REVOKE_MAX_KEYS)
 		return MOOR_CMD_BAD_PARAM;
 	for (i = 0; i < count; i++) {
-		if (!fake_mr_find(nic, le32_to_cpu(cmd->key[i]), &index))
+		if (!fake_mr_find(nic, le32_to_cpu(cmd->key[i]), &index)) {
 			unknown |= BIT(i);
-		else if (nic->windows[index])
+			continue;
+		}
+		if (nic->windows[index]) {
 			busy |= BIT(i);
-		else
-			nic->revoked[index] = le64_to_cpu(nic->mr[index].valid);
+			continue;
+		}
+		if (index >= FAKE_CONSUMER_FIRST)
+			fake_window_unbind(nic, index);
+		nic->revoked[index] = le64_to_cpu(nic->mr[index].valid);
 	}
 	cpl->busy = cpu_to_le32(busy);
 	cpl->unknown = cpu_to_le32(unknown);
@@ -234,6 +251,8 @@ static const struct fake_verb fake_verbs[] = {
 	FAKE_VERB(DESTROY_QP, destroy_qp),
 	FAKE_VERB(SET_GID, set_gid),
 	FAKE_VERB(MR_REVOKE, mr_revoke),
+	FAKE_VERB(MR_QUERY, mr_query),
+	FAKE_VERB(MR_WINDOWS, mr_windows),
 };
 
 /**
@@ -249,6 +268,11 @@ u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
 	const struct fake_verb *verb = &fake_verbs[cmd->hdr.opcode];
 
 	if (cmd->hdr.opcode >= ARRAY_SIZE(fake_verbs) || !verb->run)
+		return MOOR_CMD_BAD_OPCODE;
+	/* What comes with windows is unknown to a NIC without (HWI 4.2). */
+	if (cmd->hdr.opcode == MOOR_CMD_MR_WINDOWS &&
+	    !(fake_features(nic) & (MOOR_FEATURE_MW_TYPE_1 |
+				    MOOR_FEATURE_MW_TYPE_2B)))
 		return MOOR_CMD_BAD_OPCODE;
 	if (cmd->hdr.reserved1 || cmd->hdr.reserved2 ||
 	    memchr_inv((const u8 *)cmd + verb->size, 0,

@@ -33,25 +33,35 @@ void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
 		fake_violation(nic, "a valid word makes no sense");
 	nic->windows[index] = 0;
 	nic->revoked[index] = 0;
+	if (index >= FAKE_CONSUMER_FIRST)
+		fake_window_begin(nic, index);
 }
 
 /**
- * fake_mr_find - look a key up (HWI 6.3, steps 1 and 2)
+ * fake_mr_find - look a key up (HWI 6.3, step 1)
  * @nic: NIC
- * @key: key
+ * @key: key; the consumer byte of a window's is not compared
  * @index: set to the entry's
  *
- * Return: whether the key is good for anything.
+ * Return: whether there is an entry of its kind that was not revoked.
  */
 bool fake_mr_find(struct fake_nic *nic, u32 key, u32 *index)
 {
+	u32 type, differ;
 	u64 valid;
 
 	*index = key >> FAKE_NONCE_BITS;
 	valid = le64_to_cpu(READ_ONCE(nic->mr[*index].valid));
-	return valid && valid != nic->revoked[*index] &&
-	       FIELD_GET(MOOR_MRC_KEY, valid) == key &&
-	       *index >= MOOR_MR_INDEX_FIRST && *index < FAKE_CONSUMER_FIRST;
+	type = FIELD_GET(MOOR_MRC_TYPE, valid);
+	differ = FIELD_GET(MOOR_MRC_KEY, valid) ^ key;
+	if (!valid || valid == nic->revoked[*index] ||
+	    *index < MOOR_MR_INDEX_FIRST)
+		return false;
+	if (*index < FAKE_CONSUMER_FIRST)
+		return !differ && (type == MOOR_MRC_TYPE_MR ||
+				   type == MOOR_MRC_TYPE_ALL);
+	return !(differ & ~(u32)MOOR_KEY_CONSUMER) &&
+	       (type == MOOR_MRC_TYPE_MW_1 || type == MOOR_MRC_TYPE_MW_2);
 }
 
 static bool fake_pte_ok(u64 pte, bool leaf)
@@ -101,8 +111,11 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 	u32 top = xlat->page_shift + MOOR_NODE_SHIFT * xlat->levels;
 	u32 shift = 64;
 
-	if (at < byte || xlat->levels > MOOR_MAX_LEVELS || xlat->memory ||
-	    xlat->reserved1 || xlat->entries)
+	if (at < byte || xlat->levels > MOOR_MAX_LEVELS ||
+	    xlat->memory > MOOR_MEMORY_NIC || xlat->reserved1 || xlat->entries)
+		return false;
+	/* On-NIC memory is one leaf, and a byte offset (HWI 7.3). */
+	if (xlat->memory && xlat->levels)
 		return false;
 	/* Above what the root's node spans there is nothing. */
 	if (xlat->levels && (xlat->page_shift < MOOR_MIN_PAGE_SHIFT ||
@@ -117,10 +130,42 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 	return true;
 }
 
+/* What a key lends: the MR behind it, and which part with which rights. */
+struct fake_extent {
+	const struct moor_mr_context *mr;
+	u64 iova;
+	u64 length;
+	u32 access;
+};
+
+/* HWI 6.3, step 2: an MR itself, or a window that is bound. */
+static bool fake_extent_find(struct fake_nic *nic, u32 key,
+			     struct fake_extent *extent)
+{
+	const struct fake_window *window;
+	u32 index;
+
+	if (!fake_mr_find(nic, key, &index))
+		return false;
+	extent->mr = &nic->mr[index];
+	if (index < FAKE_CONSUMER_FIRST) {
+		extent->iova = le64_to_cpu(extent->mr->iova);
+		extent->length = le64_to_cpu(extent->mr->length);
+		extent->access = le32_to_cpu(extent->mr->access);
+		return true;
+	}
+	window = &nic->bindings[index - FAKE_CONSUMER_FIRST];
+	extent->mr = &nic->mr[window->mr];
+	extent->iova = window->iova;
+	extent->length = window->length;
+	extent->access = window->access;
+	return window->bound && window->key == key;
+}
+
 /**
  * fake_nic_access - reach memory through a key, as a peer would (HWI 6.3)
  * @nic: NIC
- * @key: key
+ * @key: key; a type 2 window's is used through the QP it is bound to
  * @right: MOOR_ACCESS_* that it takes, or 0 for local reading
  * @addr: address, in the MR's own terms
  * @buf: data
@@ -132,27 +177,39 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write)
 {
-	struct moor_mr_context *mr;
+	const struct moor_mr_context *mr;
+	struct fake_extent extent;
 	u64 offset, dma, left;
-	u32 index;
+	u8 *at;
 
-	if (!fake_mr_find(nic, key, &index))
+	/* The null MR: local only, at every address (HWI 6.6). */
+	if (key == FAKE_NULL_LKEY && !right) {
+		if (!write)
+			memset(buf, 0, len);
+		return 0;
+	}
+	if (!fake_extent_find(nic, key, &extent))
 		return MOOR_SYN_KEY;
-	mr = &nic->mr[index];
-	if ((le32_to_cpu(mr->access) & right) != right)
+	mr = extent.mr;
+	if ((extent.access & right) != right)
 		return MOOR_SYN_RIGHTS;
-	offset = addr - le64_to_cpu(mr->iova);
-	if (addr < le64_to_cpu(mr->iova) || len > le64_to_cpu(mr->length) ||
-	    offset > le64_to_cpu(mr->length) - len)
+	if (addr < extent.iova || len > extent.length ||
+	    addr - extent.iova > extent.length - len)
 		return MOOR_SYN_BOUNDS;
+	offset = addr - le64_to_cpu(mr->iova);
 	for (; len; len -= left, offset += left, buf += left) {
 		if (!fake_xlat_find(nic, &mr->xlat, offset, write, &dma, &left))
 			return MOOR_SYN_TRANSLATION;
 		left = min_t(u64, left, len);
+		if (mr->xlat.memory == MOOR_MEMORY_NIC &&
+		    (dma > FAKE_DM_BYTES || left > FAKE_DM_BYTES - dma))
+			return MOOR_SYN_DMA;
+		at = mr->xlat.memory == MOOR_MEMORY_NIC ? nic->dm + dma :
+							  fake_dma(dma);
 		if (write)
-			memcpy(fake_dma(dma), buf, left);
+			memcpy(at, buf, left);
 		else
-			memcpy(buf, fake_dma(dma), left);
+			memcpy(buf, at, left);
 	}
 	return 0;
 }

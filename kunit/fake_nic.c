@@ -26,6 +26,7 @@ void fake_nic_reset(struct fake_nic *nic)
 {
 	unsigned long flags;
 
+	fake_wc_drop();
 	spin_lock_irqsave(&nic->lock, flags);
 	memset(nic->mr, 0, FAKE_MR_BYTES);
 	memset(nic->slots, 0, FAKE_DB_BYTES);
@@ -41,9 +42,18 @@ void fake_nic_reset(struct fake_nic *nic)
 	memset(nic->qps, 0, sizeof(nic->qps));
 	memset(nic->windows, 0, sizeof(nic->windows));
 	memset(nic->revoked, 0, sizeof(nic->revoked));
+	memset(nic->bindings, 0, sizeof(nic->bindings));
+	bitmap_zero(nic->gids, FAKE_GIDS);
 	bitmap_zero(nic->cqs, FAKE_MAX_CQ);
 	nic->status = MOOR_STATUS_READY | MOOR_STATUS_LINK_UP;
 	spin_unlock_irqrestore(&nic->lock, flags);
+}
+
+u64 fake_features(const struct fake_nic *nic)
+{
+	return (MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS |
+		MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B |
+		MOOR_FEATURE_DM) & ~nic->behave.no_features;
 }
 
 static u64 fake_reg(struct fake_nic *nic, u32 offset)
@@ -52,16 +62,13 @@ static u64 fake_reg(struct fake_nic *nic, u32 offset)
 	case MOOR_REG_MAGIC:		return nic->magic;
 	case MOOR_REG_VERSION:		return nic->version;
 	case MOOR_REG_STATUS:		return nic->status;
-	case MOOR_REG_FEATURES:		return MOOR_FEATURE_DOZES |
-					       MOOR_FEATURE_ATOMICS |
-					       MOOR_FEATURE_MW_TYPE_1 |
-					       MOOR_FEATURE_MW_TYPE_2B;
+	case MOOR_REG_FEATURES:		return fake_features(nic);
 	case MOOR_REG_PAGE_SIZES:	return ~0ULL << MOOR_MIN_PAGE_SHIFT;
 	case MOOR_REG_NODE_GUID:	return 0x0200c0fffe000001ULL;
 	case MOOR_REG_MAC:		return 0x010000ffc002ULL;
 	case MOOR_REG_MR_INDEX_BITS:	return FAKE_MR_INDEX_BITS;
 	case MOOR_REG_MR_CONSUMER_FIRST: return FAKE_CONSUMER_FIRST;
-	case MOOR_REG_NULL_LKEY:	return 1U << (32 - FAKE_MR_INDEX_BITS);
+	case MOOR_REG_NULL_LKEY:	return FAKE_NULL_LKEY;
 	case MOOR_REG_MAX_MSG_SIZE:	return 1U << 31;
 	case MOOR_REG_QP_INDEX_BITS:	return FAKE_QP_INDEX_BITS;
 	case MOOR_REG_MAX_CQ:		return FAKE_MAX_CQ;
@@ -70,7 +77,7 @@ static u64 fake_reg(struct fake_nic *nic, u32 offset)
 	case MOOR_REG_MAX_SGE:		return 16;
 	case MOOR_REG_MAX_INLINE:	return 256;
 	case MOOR_REG_MAX_LOG_CQE:	return 16;
-	case MOOR_REG_MAX_GID:		return 16;
+	case MOOR_REG_MAX_GID:		return FAKE_GIDS;
 	case MOOR_REG_MAX_RD_ATOMIC:	return 16;
 	case MOOR_REG_MAX_LOG_CMD:	return FAKE_LOG_CMD;
 	case MOOR_REG_MAX_LOG_EQE:	return 8;
@@ -78,6 +85,9 @@ static u64 fake_reg(struct fake_nic *nic, u32 offset)
 	case MOOR_REG_MAX_MR_SIZE:	return 1ULL << 40;
 	case MOOR_REG_DB_PAGES:		return FAKE_DB_PAGES;
 	case MOOR_REG_KICK_OFFSET:	return FAKE_KICK_OFFSET;
+	case MOOR_REG_DM_OFFSET:	return FAKE_DM_OFFSET;
+	case MOOR_REG_DM_SIZE:		return FAKE_DM_BYTES;
+	case MOOR_REG_CLOCK:		return ktime_get_ns();
 	case MOOR_REG_CMD_BASE:		return nic->ring_cmd;
 	case MOOR_REG_CPL_BASE:		return nic->ring_cpl;
 	case MOOR_REG_CMD_LOG_SIZE:	return nic->log_size;
@@ -111,7 +121,7 @@ static void fake_control(struct fake_nic *nic, u32 value)
 	if (!nic->ring_cmd || nic->ring_cmd % MOOR_PAGE_SIZE ||
 	    !nic->ring_cpl || nic->ring_cpl % MOOR_PAGE_SIZE ||
 	    !nic->doze_addr || nic->doze_addr % 4 || !nic->log_size ||
-	    nic->log_size > FAKE_LOG_CMD) {
+	    nic->log_size > FAKE_LOG_CMD || nic->behave.no_enable) {
 		nic->status |= MOOR_STATUS_FATAL;
 		nic->fatal_code = MOOR_FATAL_BAD_SETUP;
 		return;
@@ -201,10 +211,18 @@ static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 	u8 status;
 
 	nic->commands[cmd->hdr.opcode]++;
-	if (nic->behave.fail_status && cmd->hdr.opcode == nic->behave.fail_opcode)
+	/* The first tag that the ring has not: what lies there is poisoned. */
+	if (nic->behave.stray)
+		fake_complete(nic, FAKE_BATCH, MOOR_CMD_OK, out);
+	nic->behave.stray = false;
+	if (nic->behave.fail_status &&
+	    cmd->hdr.opcode == nic->behave.fail_opcode &&
+	    !nic->behave.fail_after--) {
+		nic->behave.fail_after = 0;
 		status = nic->behave.fail_status;
-	else
+	} else {
 		status = fake_execute(nic, cmd, out);
+	}
 	if (status)
 		memset(out, 0, sizeof(out));
 	fake_complete(nic, le16_to_cpu(cmd->hdr.tag), status, out);

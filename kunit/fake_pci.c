@@ -91,12 +91,17 @@ static unsigned long fake_bar_read(struct um_pci_device *pci, int bar,
 {
 	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
 
+	/* A read pushes what was written before it. */
+	fake_wc_barrier();
 	if (bar == MOOR_BAR_REGS)
 		return fake_regs_read(nic, offset, size);
 	if (bar == MOOR_BAR_MR && offset + size <= FAKE_MR_BYTES)
 		return fake_load((u8 *)nic->mr + offset, size);
 	if (bar == MOOR_BAR_DB && offset + size <= FAKE_DB_BYTES)
 		return fake_load((u8 *)nic->slots + offset, size);
+	if (bar == MOOR_BAR_DB && offset >= FAKE_DM_OFFSET &&
+	    offset + size <= FAKE_BAR4_BYTES)
+		return fake_load(nic->dm + offset - FAKE_DM_OFFSET, size);
 	return 0;
 }
 
@@ -119,15 +124,10 @@ static void fake_write_kick(struct fake_nic *nic, u64 val, int size)
 
 static void fake_write_mr(struct fake_nic *nic, u32 offset, u64 val, int size)
 {
-	u64 *word = (u64 *)((u8 *)nic->mr + round_down(offset, 8));
-	u64 before = *word;
-
-	if (size != 8 || offset % 8) {
+	if (size != 8 || offset % 8)
 		fake_violation(nic, "the context table is written by eight bytes");
-		return;
-	}
-	WRITE_ONCE(*word, val);
-	fake_mr_written(nic, offset, size, before);
+	else
+		fake_wc_write(nic, offset, val);
 }
 
 static void fake_bar_write(struct um_pci_device *pci, int bar,
@@ -141,8 +141,10 @@ static void fake_bar_write(struct um_pci_device *pci, int bar,
 		fake_write_mr(nic, offset, val, size);
 	else if (bar == MOOR_BAR_DB && offset + size <= FAKE_DB_BYTES)
 		fake_write_slot(nic, offset, val, size);
-	else if (bar == MOOR_BAR_DB && offset + size <= FAKE_BAR4_BYTES)
+	else if (bar == MOOR_BAR_DB && offset + size <= FAKE_DM_OFFSET)
 		fake_write_kick(nic, val, size);
+	else if (bar == MOOR_BAR_DB && offset + size <= FAKE_BAR4_BYTES)
+		memcpy(nic->dm + offset - FAKE_DM_OFFSET, &val, size);
 }
 
 static void fake_bar_copy_from(struct um_pci_device *pci, int bar,
@@ -252,7 +254,9 @@ struct fake_nic *fake_nic_new(struct kunit *test)
 	nic->version = FIELD_PREP(MOOR_VERSION_MAJOR, MOOR_HW_VERSION_MAJOR);
 	nic->mr = kvzalloc(FAKE_MR_BYTES, GFP_KERNEL);
 	nic->slots = kvzalloc(FAKE_DB_BYTES, GFP_KERNEL);
+	nic->dm = kvzalloc(FAKE_DM_BYTES, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, nic->mr);
+	KUNIT_ASSERT_NOT_NULL(test, nic->dm);
 	KUNIT_ASSERT_NOT_NULL(test, nic->slots);
 	fake_cfg_init(nic);
 	fake_nic_reset(nic);
@@ -289,6 +293,7 @@ void fake_nic_unplug(struct fake_nic *nic)
 void fake_nic_free(struct fake_nic *nic)
 {
 	kthread_stop(nic->thread);
+	kvfree(nic->dm);
 	kvfree(nic->slots);
 	kvfree(nic->mr);
 	kvfree(nic);

@@ -4,6 +4,7 @@
  * case a look at what it left behind.
  */
 
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/module.h>
@@ -40,6 +41,23 @@ int moor_kunit_init(struct kunit *test)
 }
 
 /**
+ * moor_kunit_replug - the case's NIC again, with less to offer
+ * @test: case
+ * @no_features: MOOR_FEATURE_* that it does not have
+ *
+ * Return: the driver's device; the one before is gone
+ */
+struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features)
+{
+	fake_nic_unplug(nic);
+	nic->behave.no_features = no_features;
+	fake_nic_plug(nic);
+	test->priv = fake_nic_driver(nic);
+	KUNIT_ASSERT_NOT_NULL_MSG(test, test->priv, "the driver did not probe");
+	return test->priv;
+}
+
+/**
  * moor_kunit_exit - unplug the NIC after a case
  * @test: case
  *
@@ -64,6 +82,39 @@ void moor_kunit_exit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	fake_nic_free(nic);
 	nic = NULL;
+}
+
+/**
+ * moor_bare_init - a device for cases that need no NIC
+ * @test: case; its priv is the driver's device afterwards
+ *
+ * It has capabilities, memory for DMA and free table nodes, and is on no bus: so
+ * these cases run on every architecture.
+ *
+ * Return: 0; it asserts
+ */
+int moor_bare_init(struct kunit *test)
+{
+	struct moor_dev *mdev = kunit_kzalloc(test, sizeof(*mdev), GFP_KERNEL);
+	struct pci_dev *pdev = kunit_kzalloc(test, sizeof(*pdev), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mdev);
+	KUNIT_ASSERT_NOT_NULL(test, pdev);
+	pdev->dev.init_name = "moor-bare";
+	pdev->dev.coherent_dma_mask = DMA_BIT_MASK(64);
+	mdev->pdev = pdev;
+	mdev->caps.page_sizes = ~0ULL << MOOR_MIN_PAGE_SHIFT;
+	mdev->caps.max_mr_size = 1ULL << 40;
+	mdev->caps.mr_index_bits = FAKE_MR_INDEX_BITS;
+	mdev->caps.mr_consumer_first = FAKE_CONSUMER_FIRST;
+	KUNIT_ASSERT_EQ(test, moor_nodes_init(mdev), 0);
+	test->priv = mdev;
+	return 0;
+}
+
+void moor_bare_exit(struct kunit *test)
+{
+	moor_nodes_destroy(test->priv);
 }
 
 /**
@@ -108,10 +159,10 @@ unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
 	return addr;
 }
 
-/* Pages of the case's process that are pinned now. */
+/* Pages of the case's process that are pinned now; without memory it has none. */
 long moor_kunit_pinned(void)
 {
-	return atomic64_read(&current->mm->pinned_vm);
+	return current->mm ? atomic64_read(&current->mm->pinned_vm) : 0;
 }
 
 /**

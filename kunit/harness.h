@@ -32,6 +32,27 @@ struct moor_user {
 	unsigned long out;
 };
 
+#define ALL_RIGHTS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
+			 IB_ACCESS_MW_BIND)
+#define REGION_PAGES	24
+#define REGION_LENGTH	(REGION_PAGES * PAGE_SIZE)
+
+/* An MR of REGION_LENGTH, its memory and its protection domain. */
+struct moor_region {
+	struct ib_pd *pd;
+	struct ib_mr *mr;
+	unsigned long addr;
+};
+
+/* A queue pair with all that belongs to it. */
+struct moor_pair {
+	struct moor_user *user;
+	struct moor_cq *cq;
+	struct ib_pd *pd;
+	struct moor_qp *qp;
+};
+
 /* Wait for what another thread does, for a time that is never reached. */
 #define moor_kunit_wait(test, condition)				\
 do {									\
@@ -45,6 +66,9 @@ do {									\
 int moor_kunit_init(struct kunit *test);
 void moor_kunit_exit(struct kunit *test);
 struct fake_nic *moor_kunit_nic(void);
+struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features);
+int moor_bare_init(struct kunit *test);
+void moor_bare_exit(struct kunit *test);
 
 unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable);
 unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length);
@@ -57,7 +81,19 @@ struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
 void moor_user_answer(struct kunit *test, struct moor_user *user, void *to,
 		      size_t len);
 
-/* test_cq.c */
+/* region.c */
+struct ib_pd *moor_kunit_pd(struct kunit *test);
+void moor_kunit_pd_free(struct kunit *test, struct ib_pd *pd);
+struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+			     int access);
+int moor_kunit_dereg(struct ib_mr *mr);
+struct moor_region *moor_region_new(struct kunit *test, int access);
+void moor_region_free(struct kunit *test, struct moor_region *region);
+const struct moor_mr_context *moor_kunit_entry(u32 key);
+
+/* queue.c */
 struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user);
+void moor_pair_open(struct kunit *test, struct moor_pair *pair);
+void moor_pair_close(struct kunit *test, struct moor_pair *pair);
 
 #endif /* MOOR_KUNIT_HARNESS_H */

@@ -88,7 +88,11 @@ static void many_issuers(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, issuers);
 	for (i = 0; i < ISSUERS; i++) {
-		nic->qps[i] = (struct fake_qp){ true, i, i };
+		nic->qps[i] = (struct fake_qp){
+			.live = true,
+			.qpn = i,
+			.state = i,
+		};
 		issuers[i].mdev = mdev;
 		issuers[i].number = i;
 		init_completion(&issuers[i].done);

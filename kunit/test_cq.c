@@ -19,28 +19,6 @@ static int cq_create(struct kunit *test, struct moor_user *user,
 	return moor_create_cq(&cq->ibcq, attr, &user->attrs);
 }
 
-/**
- * moor_kunit_cq - a completion queue
- * @test: case
- * @user: whose
- *
- * Return: it, for moor_destroy_cq()
- */
-struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user)
-{
-	struct moor_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
-	struct ib_cq_init_attr attr = { .cqe = 200 };
-	struct moor_create_cq_req req = {
-		.ring_addr = moor_kunit_mmap(test, RING_BYTES, true),
-		.log_cqe = 8,
-	};
-
-	KUNIT_ASSERT_NOT_NULL(test, cq);
-	KUNIT_ASSERT_EQ(test, cq_create(test, user, cq, &req, sizeof(req),
-					&attr), 0);
-	return cq;
-}
-
 static void cq_life(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);

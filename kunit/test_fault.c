@@ -5,9 +5,11 @@
  */
 
 #include <linux/fault-inject.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 #include <linux/uaccess.h>
 
-#include "harness.h"
+#include "process.h"
 
 #define LENGTH		(24 * PAGE_SIZE)
 #define MOST_POINTS	2000
@@ -15,8 +17,15 @@
 /* Something that can be tried, and what it leaves when it works. */
 struct attempt {
 	struct moor_user *user;
+	struct moor_process *process;
+	struct moor_pair *pair;
 	struct ib_pd *pd;
+	struct ib_mr *mr;
+	u32 pd_handle;
+	u8 gid;
 	unsigned long addr;
+	long kept;		/* pages that are pinned all the while */
+	bool cqs;		/* so are CQs there */
 	int (*call)(struct kunit *test, struct attempt *attempt);
 };
 
@@ -27,13 +36,13 @@ struct attempt {
 static void fail_in_turn(struct kunit *test, struct attempt *attempt, u32 least)
 {
 	struct moor_dev *mdev = test->priv;
-	u32 nodes = mdev->nodes.count;
-	u32 nth, failed = 0;
+	u32 nth, nodes, failed = 0;
 	bool reached;
 	int err;
 
 	/* What is allocated once and kept, such as page tables. */
 	KUNIT_ASSERT_EQ(test, attempt->call(test, attempt), 0);
+	nodes = mdev->nodes.count;
 	for (nth = 1; nth < MOST_POINTS; nth++) {
 		current->fail_nth = nth;
 		err = attempt->call(test, attempt);
@@ -41,9 +50,9 @@ static void fail_in_turn(struct kunit *test, struct attempt *attempt, u32 least)
 		current->fail_nth = 0;
 		KUNIT_EXPECT_TRUE_MSG(test, !err || err == -ENOMEM,
 				      "%d at allocation %u", err, nth);
-		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), attempt->kept);
 		KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
-		KUNIT_EXPECT_TRUE(test, xa_empty(&mdev->cqs));
+		KUNIT_EXPECT_EQ(test, xa_empty(&mdev->cqs), !attempt->cqs);
 		KUNIT_EXPECT_TRUE(test, xa_empty(&mdev->qps));
 		if (!reached)
 			break;
@@ -77,6 +86,17 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
+/* The same with no node in the pool: the table allocates its own. */
+static int try_mr_table(struct kunit *test, struct attempt *attempt)
+{
+	int err;
+
+	moor_nodes_destroy(test->priv);
+	err = try_mr(test, attempt);
+	moor_nodes_destroy(test->priv);
+	return err;
+}
+
 static void fault_mr(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -89,6 +109,8 @@ static void fault_mr(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, moor_alloc_pd(&pd.ibpd, NULL), 0);
 	fail_in_turn(test, &attempt, 3);
+	attempt.call = try_mr_table;
+	fail_in_turn(test, &attempt, 4);
 	moor_dealloc_pd(&pd.ibpd, NULL);
 }
 
@@ -160,10 +182,267 @@ static void fault_ucontext(struct kunit *test)
 	moor_user_close(test, user);
 }
 
+static int try_qp(struct kunit *test, struct attempt *attempt)
+{
+	struct ib_qp *qp = &attempt->pair->qp->ibqp;
+	struct ib_qp_init_attr attr = {
+		.cap = { 64, 64, 1, 1, 0 },
+		.qp_type = IB_QPT_RC,
+		.send_cq = qp->send_cq,
+		.recv_cq = qp->recv_cq,
+	};
+	int err;
+
+	err = moor_create_qp(qp, &attr, &attempt->user->attrs.driver_udata);
+	injection_over();
+	if (!err)
+		KUNIT_EXPECT_EQ(test, moor_destroy_qp(qp, NULL), 0);
+	return err;
+}
+
+/* On a pair whose QP is destroyed and made again; its CQ stays. */
+static void fault_qp(struct kunit *test)
+{
+	struct moor_pair pair;
+	struct moor_create_qp_req req = {
+		.log_sq_depth = 6, .log_sq_stride = 6,
+		.log_rq_depth = 6, .log_rq_stride = 6,
+	};
+	struct attempt attempt = { .pair = &pair, .call = try_qp };
+	struct ib_qp_init_attr attr = { .cap = { 64, 64, 1, 1, 0 } };
+	struct ib_udata *udata;
+
+	moor_pair_open(test, &pair);
+	KUNIT_ASSERT_EQ(test, moor_destroy_qp(&pair.qp->ibqp, NULL), 0);
+	attempt.user = pair.user;
+	req.sq_addr = moor_kunit_mmap_scattered(test, PAGE_SIZE);
+	req.rq_addr = moor_kunit_mmap_scattered(test, PAGE_SIZE);
+	udata = moor_user_udata(test, pair.user, &req, sizeof(req),
+				sizeof(struct moor_create_qp_resp));
+	attempt.kept = moor_kunit_pinned();
+	attempt.cqs = true;
+	fail_in_turn(test, &attempt, 5);
+
+	attr.qp_type = IB_QPT_RC;
+	attr.send_cq = &pair.cq->ibcq;
+	attr.recv_cq = &pair.cq->ibcq;
+	KUNIT_ASSERT_EQ(test, moor_create_qp(&pair.qp->ibqp, &attr, udata), 0);
+	moor_pair_close(test, &pair);
+}
+
+static int try_rereg(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_mr *mr = to_mmr(attempt->mr);
+	struct moor_mr_context before = *moor_kunit_entry(mr->key);
+	struct ib_mr *other;
+
+	other = moor_rereg_user_mr(attempt->mr, IB_MR_REREG_TRANS, attempt->addr,
+				   LENGTH, attempt->addr, 0, attempt->pd, NULL);
+	injection_over();
+	KUNIT_EXPECT_FALSE(test, other && !IS_ERR(other));
+	if (IS_ERR(other))
+		KUNIT_EXPECT_MEMEQ(test, (u8 *)moor_kunit_entry(mr->key),
+				   (u8 *)&before, sizeof(before));
+	return PTR_ERR_OR_ZERO(other);
+}
+
+/* A failure leaves the MR as it was, a success under the same key. */
+static void fault_rereg(struct kunit *test)
+{
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	struct attempt attempt = {
+		.pd = region->pd,
+		.mr = region->mr,
+		.addr = moor_kunit_mmap_scattered(test, LENGTH),
+		.call = try_rereg,
+		.kept = REGION_PAGES,
+	};
+
+	fail_in_turn(test, &attempt, 2);
+	moor_region_free(test, region);
+}
+
+static int try_pd(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_dev *mdev = test->priv;
+	struct moor_pd pd = { .ibpd.device = &mdev->ibdev };
+	int err;
+
+	err = moor_alloc_pd(&pd.ibpd, NULL);
+	injection_over();
+	if (!err) {
+		KUNIT_EXPECT_EQ(test, pd.pdn, IDA_BITMAP_BITS);
+		moor_dealloc_pd(&pd.ibpd, NULL);
+	}
+	return err;
+}
+
+/* The number for which the core's allocator needs another piece of memory. */
+static void fault_pd(struct kunit *test)
+{
+	struct attempt attempt = { .call = try_pd };
+	struct moor_dev *mdev = test->priv;
+	struct moor_pd *pds = kunit_kcalloc(test, IDA_BITMAP_BITS, sizeof(*pds),
+					    GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, pds);
+	for (i = 1; i < IDA_BITMAP_BITS; i++) {
+		pds[i].ibpd.device = &mdev->ibdev;
+		KUNIT_ASSERT_EQ(test, moor_alloc_pd(&pds[i].ibpd, NULL), 0);
+	}
+	fail_in_turn(test, &attempt, 1);
+	for (i = 1; i < IDA_BITMAP_BITS; i++)
+		moor_dealloc_pd(&pds[i].ibpd, NULL);
+}
+
+static int try_window(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_process *process = attempt->process;
+	struct ib_uverbs_dealloc_mw cmd = {};
+	struct moor_verb verb = {
+		IB_USER_VERBS_CMD_DEALLOC_MW, VERB_IN(cmd),
+	};
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct moor_dev *mdev = test->priv;
+	int err;
+
+	err = moor_process_window(process, attempt->pd_handle, &resp);
+	injection_over();
+	if (!err) {
+		cmd.mw_handle = resp.mw_handle;
+		KUNIT_EXPECT_EQ(test, moor_process_write(process, &verb), 0);
+	}
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->mw_keys), 0);
+	return err;
+}
+
+static int try_process_mr(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_process *process = attempt->process;
+	struct ib_uverbs_reg_mr_resp resp;
+	int err;
+
+	err = moor_process_reg(process, attempt->pd_handle, attempt->addr, LENGTH,
+			       IB_ACCESS_LOCAL_WRITE, &resp);
+	injection_over();
+	if (!err)
+		KUNIT_EXPECT_EQ(test, moor_process_dereg(process, resp.mr_handle), 0);
+	return err;
+}
+
+static int try_dm(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_process *process = attempt->process;
+	struct moor_dev *mdev = test->priv;
+	u64 length = 5000;
+	u32 alignment = 0;
+	int err;
+
+	moor_call_begin(process, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC);
+	moor_call_handle(process, UVERBS_ATTR_ALLOC_DM_HANDLE, 0);
+	moor_call_room(process, UVERBS_ATTR_ALLOC_DM_LENGTH, &length, 8);
+	moor_call_room(process, UVERBS_ATTR_ALLOC_DM_ALIGNMENT, &alignment, 4);
+	moor_call_room(process, MOOR_ATTR_ALLOC_DM_RESP, NULL,
+		       sizeof(struct moor_dm_location));
+	err = moor_call_run(process);
+	injection_over();
+	if (!err) {
+		u32 handle = process->call.attrs[0].data;
+
+		moor_call_begin(process, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE);
+		moor_call_handle(process, UVERBS_ATTR_FREE_DM_HANDLE, handle);
+		KUNIT_EXPECT_EQ(test, moor_call_run(process), 0);
+	}
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, mdev->dm.pages));
+	return err;
+}
+
+struct process_fault {
+	const char *name;
+	int (*call)(struct kunit *test, struct attempt *attempt);
+};
+
+static const struct process_fault process_faults[] = {
+	{ "reg_mr", try_process_mr },
+	{ "alloc_mw", try_window },
+	{ "alloc_dm", try_dm },
+};
+
+static void process_fault_desc(const struct process_fault *fault, char *desc)
+{
+	strscpy(desc, fault->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(process_fault, process_faults, process_fault_desc);
+
+/* The system call as a whole, what the core allocates for it included. */
+static void fault_process(struct kunit *test)
+{
+	const struct process_fault *fault = test->param_value;
+	struct moor_process *process = moor_process_open(test);
+	struct moor_alloc_ucontext_resp resp;
+	struct attempt attempt = {
+		.process = process,
+		.addr = moor_kunit_mmap_scattered(test, LENGTH),
+		.call = fault->call,
+	};
+
+	KUNIT_ASSERT_EQ(test, moor_process_context(process, &resp), 0);
+	attempt.pd_handle = moor_process_pd(process);
+	fail_in_turn(test, &attempt, 2);
+	moor_process_close(process);
+}
+
+static int try_ah(struct kunit *test, struct attempt *attempt)
+{
+	struct rdma_ah_attr attr = {
+		.type = RDMA_AH_ATTR_TYPE_ROCE,
+		.port_num = MOOR_PORT,
+		.roce.dmac = { 2, 3, 4, 5, 6, 7 },
+	};
+	struct ib_ah *ah;
+
+	rdma_ah_set_grh(&attr, NULL, 0, attempt->gid, 1, 0);
+	attr.grh.dgid.global.subnet_prefix = cpu_to_be64(0xfe80000000000000ULL);
+	attr.grh.dgid.raw[15] = 1;
+	ah = rdma_create_ah(attempt->pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+	injection_over();
+	if (IS_ERR(ah))
+		return PTR_ERR(ah);
+	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
+	return 0;
+}
+
+/* The driver allocates nothing for one; the core does. */
+static void fault_ah(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct attempt attempt = { .call = try_ah };
+
+	rtnl_lock();
+	KUNIT_EXPECT_EQ(test, dev_open(mdev->netdev, NULL), 0);
+	rtnl_unlock();
+	moor_kunit_wait(test, !bitmap_empty(nic->gids, FAKE_GIDS));
+	attempt.gid = find_first_bit(nic->gids, FAKE_GIDS);
+	attempt.pd = moor_kunit_pd(test);
+	fail_in_turn(test, &attempt, 1);
+	moor_kunit_pd_free(test, attempt.pd);
+	rtnl_lock();
+	dev_close(mdev->netdev);
+	rtnl_unlock();
+}
+
 static struct kunit_case fault_cases[] = {
 	KUNIT_CASE(fault_mr),
 	KUNIT_CASE(fault_cq),
 	KUNIT_CASE(fault_ucontext),
+	KUNIT_CASE(fault_qp),
+	KUNIT_CASE(fault_rereg),
+	KUNIT_CASE(fault_pd),
+	KUNIT_CASE_PARAM(fault_process, process_fault_gen_params),
+	KUNIT_CASE(fault_ah),
 	{}
 };
 

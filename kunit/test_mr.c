@@ -6,95 +6,16 @@
 
 #include <linux/kthread.h>
 #include <linux/mm.h>
-#include <linux/mman.h>
 #include <linux/uaccess.h>
 #include <rdma/restrack.h>
 
 #include "harness.h"
 
-#define ALL_RIGHTS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
-			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
-			 IB_ACCESS_MW_BIND)
-#define PAGES		24
-#define LENGTH		(PAGES * PAGE_SIZE)
-
-struct region {
-	struct ib_pd *pd;
-	struct ib_mr *mr;
-	unsigned long addr;
-};
-
-/* A process's; the core gives the kernel's an MR of their own. */
-static struct ib_pd *pd_alloc(struct kunit *test)
-{
-	struct moor_pd *pd = kunit_kzalloc(test, sizeof(*pd), GFP_KERNEL);
-	struct moor_dev *mdev = test->priv;
-
-	KUNIT_ASSERT_NOT_NULL(test, pd);
-	pd->ibpd.device = &mdev->ibdev;
-	KUNIT_ASSERT_EQ(test, moor_alloc_pd(&pd->ibpd, NULL), 0);
-	return &pd->ibpd;
-}
-
-static void pd_free(struct kunit *test, struct ib_pd *pd)
-{
-	KUNIT_EXPECT_EQ(test, atomic_read(&pd->usecnt), 0);
-	KUNIT_EXPECT_EQ(test, moor_dealloc_pd(pd, NULL), 0);
-}
-
-/* As uverbs does it, so that the core can deregister. */
-static struct ib_mr *mr_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
-			    int access)
-{
-	struct ib_mr *mr = moor_reg_user_mr(pd, start, length, iova, access, NULL);
-
-	if (IS_ERR(mr))
-		return mr;
-	mr->device = pd->device;
-	mr->pd = pd;
-	mr->type = IB_MR_TYPE_USER;
-	atomic_inc(&pd->usecnt);
-	rdma_restrack_new(&mr->res, RDMA_RESTRACK_MR);
-	rdma_restrack_set_name(&mr->res, NULL);
-	rdma_restrack_add(&mr->res);
-	return mr;
-}
-
-static int mr_dereg(struct ib_mr *mr)
-{
-	return ib_dereg_mr_user(mr, NULL);
-}
-
-static struct region *region_new(struct kunit *test, int access)
-{
-	struct region *region = kunit_kzalloc(test, sizeof(*region), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, region);
-	region->addr = moor_kunit_mmap_scattered(test, LENGTH);
-	region->pd = pd_alloc(test);
-	region->mr = mr_reg(region->pd, region->addr, LENGTH, region->addr,
-			    access);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, region->mr);
-	return region;
-}
-
-static void region_free(struct kunit *test, struct region *region)
-{
-	KUNIT_EXPECT_EQ(test, mr_dereg(region->mr), 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, region->pd);
-}
-
-static const struct moor_mr_context *entry_of(struct ib_mr *mr)
-{
-	return &moor_kunit_nic()->mr[mr->lkey >> (32 - FAKE_MR_INDEX_BITS)];
-}
-
 /* The entry in BAR2, field by field (HWI 6.1). */
 static void mr_context(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
-	const struct moor_mr_context *entry = entry_of(region->mr);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	const struct moor_mr_context *entry = moor_kunit_entry(region->mr->lkey);
 	u64 valid = le64_to_cpu(entry->valid);
 
 	KUNIT_EXPECT_EQ(test, region->mr->lkey, region->mr->rkey);
@@ -104,47 +25,47 @@ static void mr_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(entry->pd), to_mpd(region->pd)->pdn);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(entry->access), 0x1f);
 	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->iova), region->addr);
-	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->length), LENGTH);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->length), REGION_LENGTH);
 	KUNIT_EXPECT_EQ(test, entry->max_pages, 0);
 	KUNIT_EXPECT_EQ(test, region->mr->iova, region->addr);
-	KUNIT_EXPECT_EQ(test, region->mr->length, LENGTH);
-	region_free(test, region);
+	KUNIT_EXPECT_EQ(test, region->mr->length, REGION_LENGTH);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_EQ(test, entry->valid, 0);
 }
 
 /* Data through the key, both ways, and the bytes around it out of reach. */
 static void mr_data(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
-	u8 *want = kunit_kmalloc(test, LENGTH, GFP_KERNEL);
-	u8 *got = kunit_kmalloc(test, LENGTH, GFP_KERNEL);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	u8 *want = kunit_kmalloc(test, REGION_LENGTH, GFP_KERNEL);
+	u8 *got = kunit_kmalloc(test, REGION_LENGTH, GFP_KERNEL);
 	struct fake_nic *nic = moor_kunit_nic();
 	u32 key = region->mr->rkey;
 	u64 addr = region->addr;
 
-	get_random_bytes(want, LENGTH);
+	get_random_bytes(want, REGION_LENGTH);
 	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)region->addr, want,
-					   LENGTH), 0);
+					   REGION_LENGTH), 0);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, MOOR_ACCESS_REMOTE_READ,
-					      addr, got, LENGTH, false), 0);
-	KUNIT_EXPECT_MEMEQ(test, got, want, LENGTH);
+					      addr, got, REGION_LENGTH, false), 0);
+	KUNIT_EXPECT_MEMEQ(test, got, want, REGION_LENGTH);
 
-	get_random_bytes(want, LENGTH);
+	get_random_bytes(want, REGION_LENGTH);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, MOOR_ACCESS_REMOTE_WRITE,
-					      addr, want, LENGTH, true), 0);
+					      addr, want, REGION_LENGTH, true), 0);
 	KUNIT_ASSERT_EQ(test, copy_from_user(got, (void __user *)region->addr,
-					     LENGTH), 0);
-	KUNIT_EXPECT_MEMEQ(test, got, want, LENGTH);
+					     REGION_LENGTH), 0);
+	KUNIT_EXPECT_MEMEQ(test, got, want, REGION_LENGTH);
 
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr - 1, got, 1,
 					      false), MOOR_SYN_BOUNDS);
-	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr + LENGTH, got, 1,
+	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr + REGION_LENGTH, got, 1,
 					      false), MOOR_SYN_BOUNDS);
-	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr + 1, got, LENGTH,
+	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr + 1, got, REGION_LENGTH,
 					      false), MOOR_SYN_BOUNDS);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key ^ 1, 0, addr, got, 1,
 					      false), MOOR_SYN_KEY);
-	region_free(test, region);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, addr, got, 1, false),
 			MOOR_SYN_KEY);
 }
@@ -153,14 +74,14 @@ static void mr_data(struct kunit *test)
 static void mr_iova(struct kunit *test)
 {
 	const u64 iova = 0xffff000000000000ULL + 0x123;
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true) + 0x123;
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true) + 0x123;
 	struct fake_nic *nic = moor_kunit_nic();
-	u64 length = LENGTH - 0x1234;
-	struct ib_pd *pd = pd_alloc(test);
+	u64 length = REGION_LENGTH - 0x1234;
+	struct ib_pd *pd = moor_kunit_pd(test);
 	u8 byte = 0x5a, got = 0;
 	struct ib_mr *mr;
 
-	mr = mr_reg(pd, addr, length, iova, IB_ACCESS_LOCAL_WRITE);
+	mr = moor_kunit_reg(pd, addr, length, iova, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)(addr + length - 1),
 					   &byte, 1), 0);
@@ -169,8 +90,8 @@ static void mr_iova(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, got, byte);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, mr->lkey, 0, iova + length,
 					      &got, 1, false), MOOR_SYN_BOUNDS);
-	KUNIT_EXPECT_EQ(test, mr_dereg(mr), 0);
-	pd_free(test, pd);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	moor_kunit_pd_free(test, pd);
 }
 
 struct flags {
@@ -216,21 +137,21 @@ KUNIT_ARRAY_PARAM(flags, flags, flags_desc);
 static void mr_flags(struct kunit *test)
 {
 	const struct flags *expected = test->param_value;
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true);
-	struct ib_pd *pd = pd_alloc(test);
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct ib_mr *mr;
 
-	mr = mr_reg(pd, addr, LENGTH, addr, expected->access);
+	mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, expected->access);
 	if (expected->err) {
 		KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), expected->err);
 		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 	} else {
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
-		KUNIT_EXPECT_EQ(test, le32_to_cpu(entry_of(mr)->access),
+		KUNIT_EXPECT_EQ(test, le32_to_cpu(moor_kunit_entry(mr->lkey)->access),
 				expected->rights);
-		KUNIT_EXPECT_EQ(test, mr_dereg(mr), 0);
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
 	}
-	pd_free(test, pd);
+	moor_kunit_pd_free(test, pd);
 }
 
 struct extent {
@@ -243,9 +164,9 @@ struct extent {
 };
 
 static const struct extent ranges[] = {
-	{ "everything", 0, LENGTH, 0, 0 },
+	{ "everything", 0, REGION_LENGTH, 0, 0 },
 	{ "one byte", 1, 1, 1, 0 },
-	{ "the last byte", LENGTH - 1, 1, LENGTH - 1, 0 },
+	{ "the last byte", REGION_LENGTH - 1, 1, REGION_LENGTH - 1, 0 },
 	{ "other page as iova", 5, 1, 0x7000 + 5, 0 },
 	{ "nothing", 0, 0, 0, -EINVAL },
 	{ "2^64 - 1 bytes", 0, U64_MAX, 0, -EINVAL },
@@ -267,43 +188,43 @@ KUNIT_ARRAY_PARAM(range, ranges, range_desc);
 static void mr_range(struct kunit *test)
 {
 	const struct extent *range = test->param_value;
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true);
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
 	u64 start = range->start + (range->absolute ? 0 : addr);
-	struct ib_pd *pd = pd_alloc(test);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct ib_mr *mr;
 	u64 iova;
 
 	/* A wrapping iova is given as it is. */
 	iova = range->iova > U64_MAX / 2 ? range->iova :
 	       range->iova + (range->absolute ? 0 : addr);
-	mr = mr_reg(pd, start, range->length, iova, IB_ACCESS_LOCAL_WRITE);
+	mr = moor_kunit_reg(pd, start, range->length, iova, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), range->err);
 	if (!IS_ERR(mr))
-		KUNIT_EXPECT_EQ(test, mr_dereg(mr), 0);
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, pd);
+	moor_kunit_pd_free(test, pd);
 }
 
 /* Read-only memory: good for reading, refused for writing. */
 static void mr_read_only_memory(struct kunit *test)
 {
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, false);
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, false);
 	struct fake_nic *nic = moor_kunit_nic();
-	struct ib_pd *pd = pd_alloc(test);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct ib_mr *mr;
 	u8 byte = 1;
 
-	mr = mr_reg(pd, addr, LENGTH, addr, IB_ACCESS_LOCAL_WRITE);
+	mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
-	mr = mr_reg(pd, addr, LENGTH, addr, IB_ACCESS_REMOTE_READ);
+	mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, IB_ACCESS_REMOTE_READ);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, mr->rkey, 0, addr, &byte, 1,
 					      false), 0);
 	KUNIT_EXPECT_EQ(test, byte, 0);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, mr->rkey, 0, addr, &byte, 1,
 					      true), MOOR_SYN_TRANSLATION);
-	KUNIT_EXPECT_EQ(test, mr_dereg(mr), 0);
-	pd_free(test, pd);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	moor_kunit_pd_free(test, pd);
 }
 
 /* GIDs come by themselves, when the network interface is looked at. */
@@ -322,17 +243,17 @@ static void mr_posted(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	u32 before = commands(nic);
-	struct region *region;
+	struct moor_region *region;
 
-	region = region_new(test, IB_ACCESS_LOCAL_WRITE | IB_ACCESS_MW_BIND);
+	region = moor_region_new(test, IB_ACCESS_LOCAL_WRITE | IB_ACCESS_MW_BIND);
 	KUNIT_EXPECT_EQ(test, commands(nic), before);
 	KUNIT_EXPECT_EQ(test, nic->fences, 0);
-	region_free(test, region);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_EQ(test, commands(nic), before + 1);
 
-	region = region_new(test, IB_ACCESS_REMOTE_READ);
+	region = moor_region_new(test, IB_ACCESS_REMOTE_READ);
 	KUNIT_EXPECT_EQ(test, nic->fences, 1);
-	region_free(test, region);
+	moor_region_free(test, region);
 }
 
 static u32 tracked(struct moor_dev *mdev)
@@ -343,10 +264,10 @@ static u32 tracked(struct moor_dev *mdev)
 /* With a window bound: refused, and as usable as before; without: gone. */
 static void mr_busy(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct fake_nic *nic = moor_kunit_nic();
 	u32 key = region->mr->lkey, index = key >> (32 - FAKE_MR_INDEX_BITS);
-	struct moor_mr_context before = *entry_of(region->mr);
+	struct moor_mr_context before = *moor_kunit_entry(region->mr->lkey);
 	struct moor_dev *mdev = test->priv;
 	u32 count = tracked(mdev);
 	int i;
@@ -354,16 +275,16 @@ static void mr_busy(struct kunit *test)
 
 	nic->windows[index] = 1;
 	for (i = 0; i < 3; i++) {
-		KUNIT_EXPECT_EQ(test, mr_dereg(region->mr), -EBUSY);
-		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), PAGES);
-		KUNIT_EXPECT_MEMEQ(test, (u8 *)entry_of(region->mr),
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(region->mr), -EBUSY);
+		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), REGION_PAGES);
+		KUNIT_EXPECT_MEMEQ(test, (u8 *)moor_kunit_entry(region->mr->lkey),
 				   (u8 *)&before, sizeof(before));
 		KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, region->addr,
 						      &byte, 1, false), 0);
 		KUNIT_EXPECT_EQ(test, tracked(mdev), count);
 	}
 	nic->windows[index] = 0;
-	region_free(test, region);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_EQ(test, tracked(mdev), count - 1);
 }
 
@@ -377,7 +298,7 @@ static int dereg_thread(void *data)
 {
 	struct worker *me = data;
 
-	me->err = mr_dereg(me->mr);
+	me->err = moor_kunit_dereg(me->mr);
 	complete(&me->done);
 	return 0;
 }
@@ -385,7 +306,7 @@ static int dereg_thread(void *data)
 /* Pages stay pinned, and the key taken, until the fence is answered. */
 static void mr_fence_before_unpin(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct fake_nic *nic = moor_kunit_nic();
 	struct worker worker = { .mr = region->mr };
 
@@ -394,29 +315,29 @@ static void mr_fence_before_unpin(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread, &worker,
 						       "dereg"));
 	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&worker.done, HZ), 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), PAGES);
-	KUNIT_EXPECT_NE(test, entry_of(region->mr)->valid, 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), REGION_PAGES);
+	KUNIT_EXPECT_NE(test, moor_kunit_entry(region->mr->lkey)->valid, 0);
 	WRITE_ONCE(nic->behave.pause, false);
 	fake_nic_wake(nic);
 	wait_for_completion(&worker.done);
 	KUNIT_EXPECT_EQ(test, worker.err, 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, region->pd);
+	moor_kunit_pd_free(test, region->pd);
 }
 
 /* Many at once share fences; each learns its own fate. */
 static void mr_group_commit(struct kunit *test)
 {
 	const u32 count = 60, busy_every = 7;
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true);
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
 	struct fake_nic *nic = moor_kunit_nic();
-	struct ib_pd *pd = pd_alloc(test);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct worker *workers;
 	u32 i, before;
 
 	workers = kunit_kcalloc(test, count, sizeof(*workers), GFP_KERNEL);
 	for (i = 0; i < count; i++) {
-		workers[i].mr = mr_reg(pd, addr, LENGTH, addr, ALL_RIGHTS);
+		workers[i].mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, ALL_RIGHTS);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, workers[i].mr);
 		nic->windows[workers[i].mr->lkey >> (32 - FAKE_MR_INDEX_BITS)] =
 			i % busy_every == 0;
@@ -441,78 +362,78 @@ static void mr_group_commit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before, 4);
 	for (i = 0; i < count; i += busy_every) {
 		nic->windows[workers[i].mr->lkey >> (32 - FAKE_MR_INDEX_BITS)] = 0;
-		KUNIT_EXPECT_EQ(test, mr_dereg(workers[i].mr), 0);
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(workers[i].mr), 0);
 	}
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, pd);
+	moor_kunit_pd_free(test, pd);
 }
 
 /* A fence that fails or does not come stops the device; then pages may go. */
 static void mr_fence_fails(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 
 	nic->behave.fail_opcode = MOOR_CMD_MR_REVOKE;
 	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
-	region_free(test, region);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 }
 
 static void mr_fence_times_out(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct moor_dev *mdev = test->priv;
 
 	moor_kunit_nic()->behave.hold = true;
-	region_free(test, region);
+	moor_region_free(test, region);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 }
 
 /* On a dead device everything can be taken down. */
 static void mr_dereg_dead(struct kunit *test)
 {
-	struct region *region = region_new(test, ALL_RIGHTS);
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct moor_dev *mdev = test->priv;
 
 	moor_hw_kill(mdev, "a test asks for it");
-	region_free(test, region);
+	moor_region_free(test, region);
 }
 
 /* All indices, ENOMEM, and all back; then a few thousand one by one. */
 static void mr_exhaustion(struct kunit *test)
 {
 	const u32 most = FAKE_CONSUMER_FIRST - MOOR_MR_INDEX_FIRST;
-	unsigned long addr = moor_kunit_mmap_scattered(test, LENGTH);
+	unsigned long addr = moor_kunit_mmap_scattered(test, REGION_LENGTH);
 	struct moor_dev *mdev = test->priv;
 	struct ib_mr **mrs = kunit_kcalloc(test, most, sizeof(*mrs), GFP_KERNEL);
-	struct ib_pd *pd = pd_alloc(test);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct ib_mr *mr;
 	u32 nodes = mdev->nodes.count, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, mrs);
 	for (i = 0; i < most; i++) {
-		mrs[i] = mr_reg(pd, addr, PAGE_SIZE, addr, 0);
+		mrs[i] = moor_kunit_reg(pd, addr, PAGE_SIZE, addr, 0);
 		KUNIT_ASSERT_FALSE_MSG(test, IS_ERR(mrs[i]), "%ld for %u",
 				       PTR_ERR(mrs[i]), i);
 	}
 	/* The table that this one had already goes back. */
-	mr = mr_reg(pd, addr, LENGTH, addr, 0);
+	mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, 0);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), most);
 	for (i = 0; i < most; i++)
-		KUNIT_ASSERT_EQ(test, mr_dereg(mrs[i]), 0);
+		KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mrs[i]), 0);
 	for (i = 0; i < 3000; i++) {
-		mr = mr_reg(pd, addr, LENGTH, addr, ALL_RIGHTS);
+		mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, ALL_RIGHTS);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
-		KUNIT_ASSERT_EQ(test, mr_dereg(mr), 0);
+		KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mr), 0);
 	}
 	KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, pd);
+	moor_kunit_pd_free(test, pd);
 }
 
 /* All of memory, for the kernel: an entry of its own type (HWI 6.1). */
@@ -528,7 +449,7 @@ static void mr_dma(struct kunit *test)
 	pd = ib_alloc_pd(&mdev->ibdev, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
 	KUNIT_ASSERT_NOT_NULL(test, pd->__internal_mr);
-	entry = entry_of(pd->__internal_mr);
+	entry = moor_kunit_entry(pd->__internal_mr->lkey);
 	KUNIT_EXPECT_EQ(test, pd->local_dma_lkey,
 			FIELD_GET(MOOR_MRC_KEY, le64_to_cpu(entry->valid)));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(MOOR_MRC_TYPE,
@@ -548,14 +469,14 @@ static void mr_dma(struct kunit *test)
 static void mr_udata(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);
-	unsigned long addr = moor_kunit_mmap(test, LENGTH, true);
-	struct ib_pd *pd = pd_alloc(test);
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
+	struct ib_pd *pd = moor_kunit_pd(test);
 	struct ib_udata *udata;
 	u8 in[16] = {}, out[32];
 	struct ib_mr *mr;
 
 	udata = moor_user_udata(test, user, in, sizeof(in), 16);
-	mr = moor_reg_user_mr(pd, addr, LENGTH, addr, 0, udata);
+	mr = moor_reg_user_mr(pd, addr, REGION_LENGTH, addr, 0, udata);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	mr->device = pd->device;
 	moor_user_answer(test, user, out, sizeof(out));
@@ -565,13 +486,13 @@ static void mr_udata(struct kunit *test)
 
 	in[15] = 1;
 	udata = moor_user_udata(test, user, in, sizeof(in), 0);
-	mr = moor_reg_user_mr(pd, addr, LENGTH, addr, 0, udata);
+	mr = moor_reg_user_mr(pd, addr, REGION_LENGTH, addr, 0, udata);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP);
 	udata->inbuf = (void __user *)16UL;
-	mr = moor_reg_user_mr(pd, addr, LENGTH, addr, 0, udata);
+	mr = moor_reg_user_mr(pd, addr, REGION_LENGTH, addr, 0, udata);
 	KUNIT_EXPECT_TRUE(test, IS_ERR(mr));
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	pd_free(test, pd);
+	moor_kunit_pd_free(test, pd);
 	moor_user_close(test, user);
 }
 

@@ -2,6 +2,7 @@
 /* From probe to remove, and what makes the driver leave a device alone. */
 
 #include <linux/pci.h>
+#include <linux/unaligned.h>
 
 #include "fake.h"
 #include "moor.h"
@@ -63,6 +64,16 @@ static void probe_command_fails(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, probes(test, nic));
 }
 
+/* A BAR that is smaller than what the interface puts there. */
+static void probe_small_bar(struct kunit *test)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	put_unaligned(~(u32)(MOOR_BAR_REGS_SIZE / 2 - 1),
+		      (u32 *)(nic->cfg_writable + PCI_BASE_ADDRESS_0));
+	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+}
+
 struct odd {
 	const char *name;
 	u32 reg;
@@ -102,6 +113,12 @@ static const struct odd odds[] = {
 	{ "KICK_OFFSET not aligned", MOOR_REG_KICK_OFFSET, FAKE_KICK_OFFSET + 8 },
 	{ "KICK_OFFSET within the doorbells", MOOR_REG_KICK_OFFSET, 4096 },
 	{ "KICK_OFFSET beyond BAR4", MOOR_REG_KICK_OFFSET, FAKE_BAR4_BYTES },
+	{ "DM_OFFSET not aligned", MOOR_REG_DM_OFFSET, FAKE_DM_OFFSET + 8 },
+	{ "DM_OFFSET within the kicks", MOOR_REG_DM_OFFSET, FAKE_KICK_OFFSET },
+	{ "DM_OFFSET beyond BAR4", MOOR_REG_DM_OFFSET, 2 * FAKE_BAR4_BYTES },
+	{ "DM_SIZE not aligned", MOOR_REG_DM_SIZE, FAKE_DM_BYTES - 8 },
+	{ "DM_SIZE beyond BAR4", MOOR_REG_DM_SIZE, FAKE_DM_BYTES + MOOR_PAGE_SIZE },
+	{ "DM_SIZE all ones", MOOR_REG_DM_SIZE, U64_MAX },
 	{ "never ready", MOOR_REG_STATUS, 0 },
 };
 
@@ -166,6 +183,7 @@ static struct kunit_case probe_cases[] = {
 	KUNIT_CASE(probe_other_major),
 	KUNIT_CASE(probe_newer_minor),
 	KUNIT_CASE(probe_command_fails),
+	KUNIT_CASE(probe_small_bar),
 	KUNIT_CASE_PARAM(probe_odd_register, odd_gen_params),
 	KUNIT_CASE(probe_attributes),
 	KUNIT_CASE(remove_surprise),

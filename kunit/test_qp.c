@@ -99,57 +99,111 @@ static void qp_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* A queue pair with all that belongs to it. */
-struct pair {
-	struct moor_user *user;
-	struct moor_cq *cq;
-	struct ib_pd *pd;
-	struct moor_qp *qp;
-};
-
-static void pair_open(struct kunit *test, struct pair *pair)
+/* What a process asks for when it creates another one like a pair's. */
+static int create_like(struct kunit *test, struct moor_pair *pair,
+		       struct moor_qp *qp, bool answerable)
 {
-	unsigned long ring;
 	struct moor_create_qp_req req = {
-		.log_sq_depth = 6, .log_sq_stride = 6,
-		.log_rq_depth = 6, .log_rq_stride = 6,
+		.sq_addr = moor_kunit_mmap(test, PAGE_SIZE, true),
+		.log_sq_depth = 4, .log_sq_stride = 6,
 	};
 	struct ib_qp_init_attr attr = {
-		.cap = { 64, 64, 1, 1, 0 },
+		.cap = { .max_send_wr = 16, .max_send_sge = 1 },
 		.qp_type = IB_QPT_RC,
+		.send_cq = &pair->cq->ibcq,
+		.recv_cq = &pair->cq->ibcq,
 	};
 	struct ib_udata *udata;
 
-	pair->user = moor_user_open(test);
-	pair->cq = moor_kunit_cq(test, pair->user);
-	pair->pd = ib_alloc_pd(&pair->user->mdev->ibdev, 0);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
-	ring = moor_kunit_mmap(test, RING_BYTES, true);
-	req.sq_addr = ring;
-	req.rq_addr = ring + RING_BYTES / 2;
-	pair->qp = kunit_kzalloc(test, sizeof(*pair->qp), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, pair->qp);
-	attr.send_cq = &pair->cq->ibcq;
-	attr.recv_cq = &pair->cq->ibcq;
-	pair->qp->ibqp = (struct ib_qp){
-		.device = &pair->user->mdev->ibdev,
-		.pd = pair->pd,
-		.send_cq = &pair->cq->ibcq,
-		.recv_cq = &pair->cq->ibcq,
-		.qp_type = IB_QPT_RC,
-	};
+	*qp = (struct moor_qp){ .ibqp = pair->qp->ibqp };
 	udata = moor_user_udata(test, pair->user, &req, sizeof(req),
 				sizeof(struct moor_create_qp_resp));
-	KUNIT_ASSERT_EQ(test, moor_create_qp(&pair->qp->ibqp, &attr, udata), 0);
+	if (!answerable)
+		udata->outbuf = (void __user *)16UL;
+	return moor_create_qp(&qp->ibqp, &attr, udata);
 }
 
-static void pair_close(struct kunit *test, struct pair *pair)
+/* The device refuses, or the answer cannot be delivered: nothing is kept. */
+static void qp_refused(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&pair->qp->ibqp, NULL), 0);
-	ib_dealloc_pd(pair->pd);
-	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&pair->cq->ibcq, NULL), 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	moor_user_close(test, pair->user);
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_pair pair;
+	long pinned;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	moor_pair_open(test, &pair);
+	pinned = moor_kunit_pinned();
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_QP;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, true), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, false), -EFAULT);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_DESTROY_QP], 1);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	KUNIT_ASSERT_EQ(test, create_like(test, &pair, qp, true), 0);
+
+	/* A destroy that is refused leaves it whole; a query fails as it does. */
+	nic->behave.fail_opcode = MOOR_CMD_DESTROY_QP;
+	nic->behave.fail_status = MOOR_CMD_BUSY;
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), -EBUSY);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned + 1);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	moor_pair_close(test, &pair);
+}
+
+/* Neither answer nor destruction: the device is stopped, then pages may go. */
+static void qp_undo_refused(struct kunit *test)
+{
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_pair pair;
+	long pinned;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	moor_pair_open(test, &pair);
+	pinned = moor_kunit_pinned();
+	nic->behave.fail_opcode = MOOR_CMD_DESTROY_QP;
+	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, qp, false), -EFAULT);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	moor_pair_close(test, &pair);
+}
+
+/* All numbers of the device, none twice, then ENOMEM; QP 0 and 1 are IBA's. */
+static void qp_exhaustion(struct kunit *test)
+{
+	const u32 most = BIT(FAKE_QP_INDEX_BITS) - MOOR_QP_INDEX_FIRST - 1;
+	struct moor_qp *qps = kunit_kcalloc(test, most + 1, sizeof(*qps),
+					    GFP_KERNEL);
+	DECLARE_BITMAP(seen, BIT(FAKE_QP_INDEX_BITS)) = {};
+	struct moor_pair pair;
+	u32 i, index, twice = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, qps);
+	moor_pair_open(test, &pair);
+	for (i = 0; i < most; i++) {
+		KUNIT_ASSERT_EQ(test, create_like(test, &pair, &qps[i], true), 0);
+		index = qps[i].qpn % BIT(FAKE_QP_INDEX_BITS);
+		twice += test_and_set_bit(index, seen);
+	}
+	KUNIT_EXPECT_EQ(test, twice, 0);
+	KUNIT_EXPECT_FALSE(test, test_bit(0, seen));
+	KUNIT_EXPECT_FALSE(test, test_bit(1, seen));
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, &qps[most], true), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qps[17].ibqp, NULL), 0);
+	KUNIT_EXPECT_EQ(test, create_like(test, &pair, &qps[17], true), 0);
+	for (i = 0; i < most; i++)
+		KUNIT_ASSERT_EQ(test, moor_destroy_qp(&qps[i].ibqp, NULL), 0);
+	moor_pair_close(test, &pair);
 }
 
 #define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
@@ -173,7 +227,7 @@ static void path_attr(struct ib_qp_attr *attr)
 	rdma_ah_set_ah_flags(&attr->ah_attr, IB_AH_GRH);
 }
 
-static int move(struct pair *pair, struct ib_qp_attr *attr,
+static int move(struct moor_pair *pair, struct ib_qp_attr *attr,
 		enum ib_qp_state state, int mask)
 {
 	attr->qp_state = state;
@@ -185,9 +239,9 @@ static void qp_states(struct kunit *test)
 {
 	struct ib_qp_init_attr init;
 	struct ib_qp_attr attr = {}, seen;
-	struct pair pair;
+	struct moor_pair pair;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), -EINVAL);
@@ -214,7 +268,7 @@ static void qp_states(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
 	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_RESET);
 	KUNIT_EXPECT_EQ(test, seen.dest_qp_num, 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 struct modify {
@@ -248,10 +302,10 @@ static void qp_modify_bad(struct kunit *test)
 {
 	const struct modify *m = test->param_value;
 	struct ib_qp_attr attr = {}, bad;
-	struct pair pair;
+	struct moor_pair pair;
 	u32 before;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
 	bad = attr;
@@ -278,7 +332,7 @@ static void qp_modify_bad(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_MODIFY_QP],
 			before);
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 /* The device refuses: the QP is what it was. */
@@ -286,9 +340,9 @@ static void qp_modify_refused(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct ib_qp_attr attr = {};
-	struct pair pair;
+	struct moor_pair pair;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	path_attr(&attr);
 	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
 	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
@@ -296,7 +350,7 @@ static void qp_modify_refused(struct kunit *test)
 	nic->behave.fail_status = 0;
 	KUNIT_EXPECT_EQ(test, pair.qp->attr.qp_state, IB_QPS_RESET);
 	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 static void remember_event(struct ib_event *event, void *context)
@@ -327,11 +381,11 @@ static void qp_events(struct kunit *test)
 		{ MOOR_EVENT_COMM_EST, IB_EVENT_COMM_EST },
 		{ MOOR_EVENT_SQ_DRAINED, IB_EVENT_SQ_DRAINED },
 	};
-	struct pair pair;
+	struct moor_pair pair;
 	int got = 0;
 	u32 i;
 
-	pair_open(test, &pair);
+	moor_pair_open(test, &pair);
 	pair.qp->ibqp.event_handler = remember_event;
 	pair.qp->ibqp.qp_context = &got;
 	for (i = 0; i < ARRAY_SIZE(events); i++) {
@@ -350,11 +404,14 @@ static void qp_events(struct kunit *test)
 	async_event(test, MOOR_EVENT_QP_FATAL, ~0U);
 	async_event(test, MOOR_EVENT_CQ_ERROR, ~0U);
 	async_event(test, 0x7f, 0);
-	pair_close(test, &pair);
+	moor_pair_close(test, &pair);
 }
 
 static struct kunit_case qp_cases[] = {
 	KUNIT_CASE_PARAM(qp_input, qp_case_gen_params),
+	KUNIT_CASE(qp_refused),
+	KUNIT_CASE(qp_undo_refused),
+	KUNIT_CASE(qp_exhaustion),
 	KUNIT_CASE(qp_states),
 	KUNIT_CASE_PARAM(qp_modify_bad, modify_gen_params),
 	KUNIT_CASE(qp_modify_refused),

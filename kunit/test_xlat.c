@@ -351,8 +351,8 @@ static struct kunit_case xlat_cases[] = {
 
 static struct kunit_suite xlat_suite = {
 	.name = "moor_xlat",
-	.init = moor_kunit_init,
-	.exit = moor_kunit_exit,
+	.init = moor_bare_init,
+	.exit = moor_bare_exit,
 	.test_cases = xlat_cases,
 };
 

@@ -50,6 +50,7 @@ struct qp;
 struct mr_dynamic;
 struct mr_strict;
 struct mw_binding;
+struct relaxed;
 
 struct event {
 	uint8_t type;		/* enum moor_event_type */
@@ -167,6 +168,9 @@ struct nic {
 	struct mr_dynamic *mr;	/* [NIC_NUM_MR] */
 	struct mw_binding *mw;	/* [NIC_NUM_MW], from NIC_MR_CONSUMER_FIRST */
 	struct mr_strict *strict;	/* NULL without --strict */
+
+	/* relaxed.c */
+	struct relaxed *relaxed;	/* NULL without --strict */
 
 	struct faults faults;	/* survive a reset */
 };

@@ -6,6 +6,7 @@
 #include "dma_map.h"
 #include "log.h"
 #include "qp.h"
+#include "relaxed.h"
 
 static uint32_t eq_free(struct nic *nic, uint32_t eqn)
 {
@@ -72,6 +73,7 @@ bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number)
 
 	if (!eq->exists || !nic_works(nic))
 		return false;
+	relaxed_release(nic);
 	if (!eq->backlog_count && eq_free(nic, eqn)) {
 		eq_write(nic, eq, event);
 		return false;

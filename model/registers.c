@@ -135,6 +135,8 @@ static void write_control(struct nic *nic, uint32_t value)
 	if (value & ~(uint32_t)(MOOR_CONTROL_ENABLE | MOOR_CONTROL_RESET))
 		log_refused("HWI 4.1", "CONTROL: reserved bits in 0x%x", value);
 	if ((value & MOOR_CONTROL_RESET) || (nic->enabled && !enable)) {
+		/* Whoever resets can have the log complete up to here. */
+		log_flush();
 		nic_reset(nic);
 		return;
 	}

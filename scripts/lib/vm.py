@@ -215,7 +215,7 @@ def shown(path):
     return os.path.relpath(path, TOP) if path.startswith(TOP + "/") else path
 
 
-def write_guest_files(options, driver):
+def write_guest_files(options, driver, log):
     """What scripts/lib/guest-init reads."""
     interactive = options.command is None
     size = shutil.get_terminal_size()
@@ -228,11 +228,16 @@ def write_guest_files(options, driver):
         "rows": str(size.lines),
         "columns": str(size.columns),
         "TERM": os.environ.get("TERM", "dumb"),
+        # For tests that know more to expect of such a NIC.
+        "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
+                                      if getattr(options, switch.replace("-", "_"))),
+        # For tests that look at what the NIC says; only where the guest has it.
+        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") else "",
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
             file.write(f"{name}={shlex.quote(value)}\n")
-        file.write("export TERM\n")
+        file.write("export TERM MOOR_NIC_SWITCHES MOOR_LOGS\n")
     with open(f"{VM}/folders", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(folder + "\n" for folder in [TOP] + options.share)
     if not interactive:
@@ -435,7 +440,7 @@ def main():
     image, version = find_kernel(options.kernel)
     driver = find_driver(options, version)
     options.kvm = not (options.no_kvm or options.icount) and kvm_works()
-    write_guest_files(options, driver)
+    write_guest_files(options, driver, os.path.realpath(log))
     # The host's files are the guest's: what it must not write is made
     # read-only here, on the one mount that it gets as its root.
     subprocess.run(["mount", "--bind", f"{TOP}/scripts/lib/guest-init", VIRTME_INIT], check=True)

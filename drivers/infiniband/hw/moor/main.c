@@ -200,10 +200,13 @@ static int moor_register(struct moor_dev *mdev)
 		goto destroy_netdev;
 	err = ib_register_device(ibdev, "moor%d", &mdev->pdev->dev);
 	if (err)
-		goto destroy_netdev;
+		goto drop_netdev;
 	moor_debugfs_add(mdev);
 	return 0;
 
+drop_netdev:
+	/* The core keeps its reference, and unregistering would wait for it. */
+	ib_device_set_netdev(ibdev, NULL, MOOR_PORT);
 destroy_netdev:
 	moor_netdev_destroy(mdev);
 	return err;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A processor's write-combining buffer in front of BAR2 (HWI 6.1): what is
+ * written there stays in it until a barrier or the read of a register, and
+ * leaves in any order in between. So a barrier that the driver forgets is seen:
+ * the NIC does not know a key that was handed out, or knows one that was taken
+ * back, or gets a valid word before its body.
+ */
+
+#include "fake.h"
+
+#define FAKE_WC_WRITES	64
+
+struct fake_wc_write {
+	struct fake_nic *nic;
+	u32 offset;
+	u64 value;
+};
+
+static DEFINE_SPINLOCK(fake_wc_lock);	/* protects the rest */
+static struct fake_wc_write fake_wc_writes[FAKE_WC_WRITES];
+static u32 fake_wc_count;
+
+static void fake_wc_empty(void)
+{
+	u32 i;
+
+	lockdep_assert_held(&fake_wc_lock);
+	for (i = 0; i < fake_wc_count; i++) {
+		struct fake_wc_write *write = &fake_wc_writes[i];
+		u64 *word = (u64 *)((u8 *)write->nic->mr + write->offset);
+		u64 before = *word;
+
+		WRITE_ONCE(*word, write->value);
+		fake_mr_written(write->nic, write->offset, 8, before);
+	}
+	fake_wc_count = 0;
+}
+
+/* A barrier, or what is as good as one. */
+void fake_wc_barrier(void)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&fake_wc_lock, flags);
+	fake_wc_empty();
+	spin_unlock_irqrestore(&fake_wc_lock, flags);
+}
+
+/* A valid word must not overtake its body: is some of that still in here? */
+static bool fake_wc_holds_body(const struct fake_nic *nic, u32 entry)
+{
+	u32 i;
+
+	for (i = 0; i < fake_wc_count; i++)
+		if (fake_wc_writes[i].nic == nic &&
+		    round_down(fake_wc_writes[i].offset,
+			       sizeof(struct moor_mr_context)) == entry)
+			return true;
+	return false;
+}
+
+/**
+ * fake_wc_write - eight bytes written to BAR2
+ * @nic: NIC
+ * @offset: where
+ * @value: what
+ */
+void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&fake_wc_lock, flags);
+	if (value && offset % sizeof(struct moor_mr_context) == 0 &&
+	    fake_wc_holds_body(nic, offset))
+		fake_violation(nic, "no barrier between a body and its valid word");
+	if (fake_wc_count == FAKE_WC_WRITES)
+		fake_wc_empty();
+	fake_wc_writes[fake_wc_count++] = (struct fake_wc_write){
+		.nic = nic,
+		.offset = offset,
+		.value = value,
+	};
+	spin_unlock_irqrestore(&fake_wc_lock, flags);
+}
+
+/* The NIC is reset or goes: what was on its way to it is lost. */
+void fake_wc_drop(void)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&fake_wc_lock, flags);
+	fake_wc_count = 0;
+	spin_unlock_irqrestore(&fake_wc_lock, flags);
+}

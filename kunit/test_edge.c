@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paths that hardly anything leads to: tables that the pool has too few nodes
+ * for, leaves larger than what is in them, pages that are only looked at,
+ * numbers that must not be guessed.
+ */
+
+#include <linux/fault-inject.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/scatterlist.h>
+#include <linux/sizes.h>
+
+#include "harness.h"
+
+#define TREE_PAGES	600	/* two nodes of leaves, and the root's */
+#define TREE_NODES	3
+#define PAIRS		6
+
+/* Leaves @keep nodes in the pool, and returns the others. */
+static struct moor_node *pool_drain(struct moor_dev *mdev, u32 keep)
+{
+	struct moor_node_pool *pool = &mdev->nodes;
+	struct moor_node *first = pool->free, **link = &pool->free;
+	struct moor_node *taken;
+	u32 i;
+
+	for (i = 0; i < keep; i++)
+		link = &(*link)->next;
+	taken = *link;
+	*link = NULL;
+	pool->free = keep ? first : NULL;
+	pool->count = keep;
+	return taken;
+}
+
+static void pool_fill(struct moor_dev *mdev, struct moor_node *nodes)
+{
+	while (nodes) {
+		struct moor_node *next = nodes->next;
+
+		nodes->next = mdev->nodes.free;
+		mdev->nodes.free = nodes;
+		mdev->nodes.count++;
+		nodes = next;
+	}
+}
+
+/*
+ * The pool is short of nodes, and each of the allocations for the missing ones
+ * fails in turn: no page stays pinned, and the nodes that there were go back.
+ */
+static u32 nodes_fail(struct kunit *test, struct ib_pd *pd, unsigned long addr,
+		      u32 keep)
+{
+	struct moor_dev *mdev = test->priv;
+	struct moor_node *rest;
+	u32 nth, failed = 0;
+	bool reached = true;
+	struct ib_mr *mr;
+
+	rest = pool_drain(mdev, keep);
+	for (nth = 1; reached; nth++) {
+		current->fail_nth = nth;
+		mr = moor_kunit_reg(pd, addr, TREE_PAGES * PAGE_SIZE, addr, 0);
+		reached = !current->fail_nth;
+		current->fail_nth = 0;
+		if (!IS_ERR(mr)) {
+			/* One that may fail; its nodes are the pool's now. */
+			KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mr), 0);
+			pool_fill(mdev, rest);
+			rest = pool_drain(mdev, keep);
+			continue;
+		}
+		failed++;
+		KUNIT_EXPECT_EQ(test, PTR_ERR(mr), -ENOMEM);
+		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+		KUNIT_EXPECT_GE_MSG(test, mdev->nodes.count, keep,
+				    "nodes are lost at allocation %u", nth);
+		pool_fill(mdev, rest);
+		rest = pool_drain(mdev, keep);
+	}
+	pool_fill(mdev, rest);
+	return failed;
+}
+
+static void edge_nodes(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap_scattered(test, TREE_PAGES * PAGE_SIZE);
+	struct ib_pd *pd = moor_kunit_pd(test);
+	u32 keep, failed, before = 0;
+	struct ib_mr *mr;
+
+	/* What is allocated once and kept. */
+	mr = moor_kunit_reg(pd, addr, TREE_PAGES * PAGE_SIZE, addr, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	KUNIT_ASSERT_EQ(test, to_mmr(mr)->reg.table.num_nodes, TREE_NODES);
+	KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mr), 0);
+	for (keep = TREE_NODES; keep; keep--) {
+		failed = nodes_fail(test, pd, addr, keep);
+		/* A node that is missing is one allocation more. */
+		KUNIT_EXPECT_GT(test, failed, before);
+		before = failed;
+	}
+	moor_kunit_pd_free(test, pd);
+}
+
+/* Memory that begins in the middle of a large leaf, at the same place as its iova. */
+static void edge_first_leaf(struct kunit *test)
+{
+	const u64 inside = SZ_1M + PAGE_SIZE, odd = 5, second = 5ULL * SZ_1G;
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct ib_umem umem = { .writable = 1 };
+	struct moor_table table;
+	struct scatterlist *sg;
+	u64 dma, left;
+
+	KUNIT_ASSERT_EQ(test, sg_alloc_table(&umem.sgt_append.sgt, 2, GFP_KERNEL), 0);
+	sg = umem.sgt_append.sgt.sgl;
+	sg_dma_address(sg) = SZ_1G + inside;
+	sg_dma_len(sg) = SZ_2M - inside;
+	sg = sg_next(sg);
+	sg_dma_address(sg) = second;
+	sg_dma_len(sg) = SZ_2M;
+	umem.address = SZ_1G + inside + odd;
+	umem.length = 2 * SZ_2M - inside - odd;
+
+	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &umem, umem.address), 0);
+	KUNIT_EXPECT_EQ(test, table.xlat.page_shift, ilog2(SZ_2M));
+	KUNIT_ASSERT_TRUE(test, fake_xlat_find(nic, &table.xlat, 0, true, &dma,
+					       &left));
+	KUNIT_EXPECT_EQ(test, dma, SZ_1G + inside + odd);
+	KUNIT_ASSERT_TRUE(test, fake_xlat_find(nic, &table.xlat,
+					       SZ_2M - inside - odd, true, &dma,
+					       &left));
+	KUNIT_EXPECT_EQ(test, dma, second);
+	moor_table_free(mdev, &table);
+	sg_free_table(&umem.sgt_append.sgt);
+}
+
+/* Looking for the page that cannot be pinned leaves no other one pinned. */
+static void edge_probed_pages(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap(test, 3 * PAGE_SIZE, true);
+	struct ib_pd *pd = moor_kunit_pd(test);
+	struct page *page;
+	struct ib_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, vm_munmap(addr + 2 * PAGE_SIZE, PAGE_SIZE), 0);
+	mr = moor_kunit_reg(pd, addr, 3 * PAGE_SIZE, addr, IB_ACCESS_LOCAL_WRITE);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
+	KUNIT_ASSERT_EQ(test, get_user_pages_fast(addr, 1, FOLL_WRITE, &page), 1);
+	KUNIT_EXPECT_FALSE(test, folio_maybe_dma_pinned(page_folio(page)));
+	put_page(page);
+	moor_kunit_pd_free(test, pd);
+}
+
+/* A peer that knows its own number does not know the next one's. */
+static void edge_qp_numbers(struct kunit *test)
+{
+	u32 i, index, last = 0, near = 0, above = 0;
+	struct moor_pair pair;
+
+	for (i = 0; i < PAIRS; i++) {
+		moor_pair_open(test, &pair);
+		index = pair.qp->qpn & (BIT(FAKE_QP_INDEX_BITS) - 1);
+		near += i && (index == last || index == last + 1);
+		above |= pair.qp->qpn >> FAKE_QP_INDEX_BITS;
+		last = index;
+		moor_pair_close(test, &pair);
+	}
+	KUNIT_EXPECT_LT(test, near, PAIRS - 1);
+	KUNIT_EXPECT_NE(test, above, 0);
+}
+
+static struct kunit_case edge_cases[] = {
+	KUNIT_CASE(edge_nodes),
+	KUNIT_CASE(edge_first_leaf),
+	KUNIT_CASE(edge_probed_pages),
+	KUNIT_CASE(edge_qp_numbers),
+	{}
+};
+
+static struct kunit_suite edge_suite = {
+	.name = "moor_edge",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = edge_cases,
+};
+
+kunit_test_suite(edge_suite);

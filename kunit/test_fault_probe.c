@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From probe to remove with every allocation failing in turn, the core's own
+ * included, and with every command of the start refused: the device is left
+ * alone, nothing of it is kept, and the next probe takes it.
+ */
+
+#include <linux/fault-inject.h>
+#include <linux/pci.h>
+
+#include "harness.h"
+
+#define MOST_POINTS	5000
+
+/* The NIC's function, with no driver bound to it. */
+static struct pci_dev *function_open(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct pci_dev *pdev = pci_dev_get(mdev->pdev);
+
+	device_release_driver(&pdev->dev);
+	KUNIT_EXPECT_NULL(test, pci_get_drvdata(pdev));
+	return pdev;
+}
+
+static void function_close(struct kunit *test, struct pci_dev *pdev)
+{
+	KUNIT_EXPECT_EQ(test, device_attach(&pdev->dev), 1);
+	KUNIT_EXPECT_NOT_NULL(test, pci_get_drvdata(pdev));
+	pci_dev_put(pdev);
+}
+
+/*
+ * The kernel looks too: its DMA debugging for mappings that were left, whenever
+ * a driver lets a device go, and the core for resources of an earlier driver.
+ */
+static void expect_alone(struct kunit *test, struct pci_dev *pdev)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	KUNIT_EXPECT_NULL(test, pci_get_drvdata(pdev));
+	KUNIT_EXPECT_FALSE(test, pci_is_enabled(pdev));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	KUNIT_EXPECT_EQ(test, nic->violations, 0);
+}
+
+static void fault_probe(struct kunit *test)
+{
+	struct pci_dev *pdev = function_open(test);
+	u32 nth, failed = 0, bound = 0;
+	bool reached;
+	int err;
+
+	for (nth = 1; nth < MOST_POINTS; nth++) {
+		current->fail_nth = nth;
+		err = device_attach(&pdev->dev);
+		reached = !current->fail_nth;
+		current->fail_nth = 0;
+		/* Some can fail without harm. */
+		bound += err == 1;
+		KUNIT_EXPECT_EQ(test, !pci_get_drvdata(pdev), err != 1);
+		device_release_driver(&pdev->dev);
+		expect_alone(test, pdev);
+		if (!reached)
+			break;
+		failed++;
+	}
+	KUNIT_EXPECT_EQ(test, err, 1);
+	kunit_info(test, "%u allocations failed in turn, %u of them without harm\n",
+		   failed, bound - 1);
+	KUNIT_EXPECT_GE(test, failed, 100);
+	KUNIT_EXPECT_GE(test, failed - bound, 100);
+	KUNIT_EXPECT_LT(test, nth, MOST_POINTS);
+	function_close(test, pdev);
+}
+
+/* Removing cannot fail, whatever is allocated on the way. */
+static void fault_remove(struct kunit *test)
+{
+	struct pci_dev *pdev = function_open(test);
+	u32 nth, failed = 0;
+	bool reached;
+
+	for (nth = 1; nth < MOST_POINTS; nth++) {
+		KUNIT_ASSERT_EQ(test, device_attach(&pdev->dev), 1);
+		current->fail_nth = nth;
+		device_release_driver(&pdev->dev);
+		reached = !current->fail_nth;
+		current->fail_nth = 0;
+		expect_alone(test, pdev);
+		if (!reached)
+			break;
+		failed++;
+	}
+	kunit_info(test, "%u allocations failed in turn\n", failed);
+	KUNIT_EXPECT_LT(test, nth, MOST_POINTS);
+	function_close(test, pdev);
+}
+
+/* Each command of the start refused, the first, the second ... of its kind. */
+static void fault_command(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct pci_dev *pdev = function_open(test);
+	u32 kept;
+
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_EQ;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	for (kept = 0; kept < 2; kept++) {
+		nic->behave.fail_after = kept;
+		KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);
+		expect_alone(test, pdev);
+		KUNIT_EXPECT_EQ(test, nic->behave.fail_after, 0);
+	}
+	nic->behave.fail_status = 0;
+	function_close(test, pdev);
+}
+
+/* A device that finds its setup wanting, and one that is gone at that moment. */
+static void fault_enable(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct pci_dev *pdev = function_open(test);
+
+	nic->behave.no_enable = true;
+	KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);
+	expect_alone(test, pdev);
+	nic->behave.no_enable = false;
+	nic->status = ~0U;
+	KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);
+	expect_alone(test, pdev);
+	fake_nic_reset(nic);
+	function_close(test, pdev);
+}
+
+static struct kunit_case fault_probe_cases[] = {
+	KUNIT_CASE_SLOW(fault_probe),
+	KUNIT_CASE_SLOW(fault_remove),
+	KUNIT_CASE(fault_command),
+	KUNIT_CASE(fault_enable),
+	{}
+};
+
+static struct kunit_suite fault_probe_suite = {
+	.name = "moor_fault_probe",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = fault_probe_cases,
+};
+
+kunit_test_suite(fault_probe_suite);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What happens to the function as a whole while it is in use: function-level
+ * reset, PCI errors, shutdown, a start that fails half-way.
+ */
+
+#include <linux/pci.h>
+
+#include "process.h"
+
+static const struct pci_error_handlers *handlers(struct pci_dev *pdev)
+{
+	return pdev->driver->err_handler;
+}
+
+/* The driver's device of the case, or NULL while it has none. */
+static struct moor_dev *attached(struct kunit *test)
+{
+	test->priv = fake_nic_driver(moor_kunit_nic());
+	return test->priv;
+}
+
+/* It works: a registration, its fence, nothing left. */
+static void expect_working(struct kunit *test)
+{
+	KUNIT_ASSERT_NOT_NULL(test, attached(test));
+	moor_region_free(test, moor_region_new(test, ALL_RIGHTS));
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
+}
+
+/* A process with an MR and a queue, which the core has to take away. */
+static struct moor_process *busy_process(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
+	struct moor_process *process = moor_process_open(test);
+	struct moor_alloc_ucontext_resp resp;
+	struct ib_uverbs_reg_mr_resp mr;
+	struct moor_create_cq_resp cq;
+
+	KUNIT_ASSERT_EQ(test, moor_process_context(process, &resp), 0);
+	KUNIT_ASSERT_EQ(test, moor_process_reg(process, moor_process_pd(process),
+					       addr, REGION_LENGTH, ALL_RIGHTS,
+					       &mr), 0);
+	moor_process_cq(process, &cq);
+	return process;
+}
+
+static void expect_cut_off(struct kunit *test, struct moor_process *process)
+{
+	struct ib_uverbs_alloc_pd cmd = {};
+	struct ib_uverbs_alloc_pd_resp resp;
+	struct moor_verb verb = {
+		IB_USER_VERBS_CMD_ALLOC_PD, VERB_IN(cmd), VERB_OUT(resp),
+	};
+
+	KUNIT_EXPECT_EQ(test, moor_process_write(process, &verb), -EIO);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	moor_process_close(process);
+}
+
+/* From sysfs or vfio: everything is forgotten, and there again. */
+static void reset_function(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_process *process = busy_process(test);
+	struct pci_dev *pdev = mdev->pdev;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		device_lock(&pdev->dev);
+		handlers(pdev)->reset_prepare(pdev);
+		KUNIT_EXPECT_NULL(test, attached(test));
+		KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+		fake_nic_reset(nic);
+		handlers(pdev)->reset_done(pdev);
+		device_unlock(&pdev->dev);
+		expect_working(test);
+	}
+	expect_cut_off(test, process);
+}
+
+/* One after which the NIC is another's: the driver has nothing of it any more. */
+static void reset_fails(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct pci_dev *pdev = mdev->pdev;
+
+	device_lock(&pdev->dev);
+	handlers(pdev)->reset_prepare(pdev);
+	nic->magic = 0;
+	handlers(pdev)->reset_done(pdev);
+	KUNIT_EXPECT_NULL(test, attached(test));
+	/* Once more, with nothing to prepare; it is well again. */
+	handlers(pdev)->reset_prepare(pdev);
+	nic->magic = MOOR_MAGIC;
+	handlers(pdev)->reset_done(pdev);
+	device_unlock(&pdev->dev);
+	expect_working(test);
+}
+
+/* A link that froze: down at once, up again after the slot's reset. */
+static void error_recovered(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_process *process = busy_process(test);
+	struct pci_dev *pdev = mdev->pdev;
+
+	device_lock(&pdev->dev);
+	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
+							     pci_channel_io_normal),
+			PCI_ERS_RESULT_CAN_RECOVER);
+	KUNIT_EXPECT_PTR_EQ(test, attached(test), mdev);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+
+	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
+							     pci_channel_io_frozen),
+			PCI_ERS_RESULT_NEED_RESET);
+	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	/* What a reset of the slot does to the configuration space. */
+	memset(nic->cfg + PCI_BASE_ADDRESS_0 + 4, 0, 4);
+	fake_nic_reset(nic);
+	KUNIT_EXPECT_EQ(test, handlers(pdev)->slot_reset(pdev),
+			PCI_ERS_RESULT_RECOVERED);
+	handlers(pdev)->resume(pdev);
+	device_unlock(&pdev->dev);
+	expect_working(test);
+	/* Told again, it stays as it is. */
+	mdev = test->priv;
+	handlers(pdev)->resume(pdev);
+	KUNIT_EXPECT_PTR_EQ(test, attached(test), mdev);
+	expect_cut_off(test, process);
+}
+
+static void error_final(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct pci_dev *pdev = mdev->pdev;
+
+	device_lock(&pdev->dev);
+	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
+							     pci_channel_io_perm_failure),
+			PCI_ERS_RESULT_DISCONNECT);
+	KUNIT_EXPECT_NULL(test, attached(test));
+	/* It is told once more. */
+	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
+							     pci_channel_io_perm_failure),
+			PCI_ERS_RESULT_DISCONNECT);
+	nic->version = 0;
+	handlers(pdev)->resume(pdev);
+	device_unlock(&pdev->dev);
+	KUNIT_EXPECT_NULL(test, attached(test));
+}
+
+/* Another kernel takes over: no DMA, whatever is still registered here. */
+static void shutdown_stops_dma(struct kunit *test)
+{
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct pci_dev *pdev = mdev->pdev;
+	struct ib_port_attr port = {};
+
+	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &port), 0);
+	KUNIT_EXPECT_EQ(test, port.state, IB_PORT_ACTIVE);
+	pdev->driver->shutdown(pdev);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	KUNIT_EXPECT_EQ(test, nic->status & MOOR_STATUS_ENABLED, 0);
+	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &port), 0);
+	KUNIT_EXPECT_EQ(test, port.state, IB_PORT_DOWN);
+	pdev->driver->shutdown(pdev);
+	moor_region_free(test, region);
+}
+
+/* An EQ that the device will not give up: it is stopped before the ring goes. */
+static void remove_refused(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	nic->behave.fail_opcode = MOOR_CMD_DESTROY_EQ;
+	nic->behave.fail_status = MOOR_CMD_BUSY;
+	fake_nic_unplug(nic);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_DESTROY_EQ], 1);
+	nic->behave.fail_status = 0;
+	fake_nic_plug(nic);
+	expect_working(test);
+}
+
+static struct kunit_case reset_cases[] = {
+	KUNIT_CASE(reset_function),
+	KUNIT_CASE(reset_fails),
+	KUNIT_CASE(error_recovered),
+	KUNIT_CASE(error_final),
+	KUNIT_CASE(shutdown_stops_dma),
+	KUNIT_CASE(remove_refused),
+	{}
+};
+
+static struct kunit_suite reset_suite = {
+	.name = "moor_reset",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = reset_cases,
+};
+
+kunit_test_suite(reset_suite);

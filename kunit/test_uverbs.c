@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Through the character device, as a process comes: contexts, what it maps, and
+ * Moor's own methods. The core checks what it always checks before the driver.
+ */
+
+#include <linux/mman.h>
+
+#include "process.h"
+
+static struct moor_process *opened(struct kunit *test,
+				   struct moor_alloc_ucontext_resp *resp)
+{
+	struct moor_process *process = moor_process_open(test);
+
+	KUNIT_ASSERT_EQ(test, moor_process_context(process, resp), 0);
+	return process;
+}
+
+static void uverbs_context(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp, again = {};
+	struct moor_process *process = opened(test, &resp);
+	unsigned long at;
+
+	KUNIT_EXPECT_EQ(test, resp.hw_version, moor_kunit_nic()->version);
+	KUNIT_EXPECT_EQ(test, resp.null_lkey, FAKE_NULL_LKEY);
+	KUNIT_EXPECT_EQ(test, resp.features, fake_features(moor_kunit_nic()));
+	KUNIT_EXPECT_EQ(test, resp.max_inline, 256);
+	KUNIT_EXPECT_EQ(test, resp.reserved, 0);
+
+	/* Who imports the context is told the same. */
+	moor_call_begin(process, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
+	at = moor_call_room(process, MOOR_ATTR_QUERY_CONTEXT_RESP, NULL,
+			    sizeof(again));
+	KUNIT_EXPECT_EQ(test, moor_call_run(process), 0);
+	moor_process_get(process, at, &again, sizeof(again));
+	KUNIT_EXPECT_MEMEQ(test, (u8 *)&again, (u8 *)&resp, sizeof(resp));
+
+	KUNIT_EXPECT_EQ(test, moor_process_context(process, &again), -EINVAL);
+	moor_process_close(process);
+}
+
+/* Nothing is mapped in another way than it is offered. */
+static void uverbs_map_doze(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	u64 doze = resp.doze_mmap_offset;
+	struct vm_area_struct *vma;
+	long at;
+
+	KUNIT_EXPECT_EQ(test, moor_process_mmap(process, doze, PAGE_SIZE,
+						PROT_READ | PROT_WRITE,
+						MAP_SHARED), -EPERM);
+	KUNIT_EXPECT_EQ(test, moor_process_mmap(process, doze, PAGE_SIZE,
+						PROT_READ, MAP_PRIVATE), -EINVAL);
+	KUNIT_EXPECT_EQ(test, moor_process_mmap(process, doze, 2 * PAGE_SIZE,
+						PROT_READ, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_EQ(test, moor_process_mmap(process, doze + 64 * PAGE_SIZE,
+						PAGE_SIZE, PROT_READ,
+						MAP_SHARED), -EINVAL);
+	at = moor_process_mmap(process, doze, PAGE_SIZE, PROT_READ, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, at, 0);
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, at);
+	KUNIT_EXPECT_TRUE(test, vma->vm_flags & VM_DONTCOPY);
+	/* Nor can it be made writable afterwards: the device alone writes it. */
+	KUNIT_EXPECT_FALSE(test, vma->vm_flags & (VM_WRITE | VM_MAYWRITE));
+	mmap_read_unlock(current->mm);
+	KUNIT_EXPECT_EQ(test, vm_munmap(at, PAGE_SIZE), 0);
+	moor_process_close(process);
+}
+
+/* A queue's pages are its process's: another one has nothing at that offset. */
+static void uverbs_map_doorbells(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	struct moor_process *other = opened(test, &resp);
+	struct moor_dev *mdev = test->priv;
+	struct moor_create_cq_resp cq;
+	long doorbell, kick;
+
+	moor_process_cq(process, &cq);
+	KUNIT_EXPECT_EQ(test, moor_process_mmap(other, cq.db.doorbell_mmap_offset,
+						PAGE_SIZE, PROT_WRITE,
+						MAP_SHARED), -EINVAL);
+	doorbell = moor_process_mmap(process, cq.db.doorbell_mmap_offset,
+				     PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, doorbell, 0);
+	kick = moor_process_mmap(process, cq.db.kick_mmap_offset, PAGE_SIZE,
+				 PROT_READ | PROT_WRITE, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, kick, 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES), 2);
+	KUNIT_EXPECT_EQ(test, vm_munmap(kick, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, vm_munmap(doorbell, PAGE_SIZE), 0);
+	moor_process_close(other);
+	moor_process_close(process);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES), 1);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+}
+
+static void uverbs_pd(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	struct moor_alloc_pd_resp pd = {};
+	u32 first = moor_process_pd(process), second = moor_process_pd(process);
+	u32 handle, numbers[2];
+	unsigned long at;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		handle = i ? second : first;
+		moor_call_begin(process, UVERBS_OBJECT_PD, MOOR_METHOD_PD_QUERY);
+		moor_call_handle(process, MOOR_ATTR_PD_QUERY_HANDLE, handle);
+		at = moor_call_room(process, MOOR_ATTR_PD_QUERY_RESP, NULL,
+				    sizeof(pd));
+		KUNIT_EXPECT_EQ(test, moor_call_run(process), 0);
+		moor_process_get(process, at, &pd, sizeof(pd));
+		numbers[i] = pd.pdn;
+	}
+	KUNIT_EXPECT_NE(test, numbers[0], numbers[1]);
+	KUNIT_EXPECT_NE(test, numbers[0], 0);
+	moor_call_begin(process, UVERBS_OBJECT_PD, MOOR_METHOD_PD_QUERY);
+	moor_call_handle(process, MOOR_ATTR_PD_QUERY_HANDLE, second + 100);
+	moor_call_room(process, MOOR_ATTR_PD_QUERY_RESP, NULL, sizeof(pd));
+	KUNIT_EXPECT_EQ(test, moor_call_run(process), -ENOENT);
+	moor_process_close(process);
+}
+
+/* The last refusal is the context's own, as it was (uapi). */
+static void uverbs_refusal(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	struct moor_process *other = opened(test, &resp);
+	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true), at;
+	u32 pd = moor_process_pd(process), i;
+	struct ib_uverbs_reg_mr_resp mr;
+	struct moor_refusal why;
+
+	KUNIT_EXPECT_EQ(test, moor_process_reg(process, pd, addr, 1ULL << 41,
+					       IB_ACCESS_REMOTE_READ, &mr),
+			-EINVAL);
+	for (i = 0; i < 2; i++) {
+		struct moor_process *who = i ? other : process;
+
+		moor_call_begin(who, UVERBS_OBJECT_DEVICE,
+				MOOR_METHOD_DEVICE_REFUSAL);
+		at = moor_call_room(who, MOOR_ATTR_DEVICE_REFUSAL, NULL,
+				    sizeof(why));
+		KUNIT_EXPECT_EQ(test, moor_call_run(who), 0);
+		moor_process_get(who, at, &why, sizeof(why));
+		if (i)
+			break;
+		KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_LENGTH);
+		KUNIT_EXPECT_EQ(test, why.error, EINVAL);
+		KUNIT_EXPECT_EQ(test, why.value, 1ULL << 41);
+		KUNIT_EXPECT_EQ(test, why.limit, 1ULL << 40);
+		KUNIT_EXPECT_EQ(test, why.start, addr);
+		KUNIT_EXPECT_EQ(test, why.access, IB_ACCESS_REMOTE_READ);
+	}
+	KUNIT_EXPECT_FALSE(test, memchr_inv(&why, 0, sizeof(why)));
+	moor_process_close(other);
+
+	/* Without a context there is nobody to have been refused anything. */
+	other = moor_process_open(test);
+	moor_call_begin(other, UVERBS_OBJECT_DEVICE, MOOR_METHOD_DEVICE_REFUSAL);
+	moor_call_room(other, MOOR_ATTR_DEVICE_REFUSAL, NULL, sizeof(why));
+	KUNIT_EXPECT_EQ(test, moor_call_run(other), -EINVAL);
+	moor_process_close(other);
+	moor_process_close(process);
+}
+
+#define BOUND	3
+
+/* A process with windows bound to an MR of its own. */
+struct holder {
+	struct moor_process *process;
+	struct ib_uverbs_reg_mr_resp mr;
+	struct moor_create_qp_resp qp;
+	u32 keys[BOUND];
+};
+
+static void holder_open(struct kunit *test, struct holder *holder, int access)
+{
+	unsigned long addr = moor_kunit_mmap_scattered(test, REGION_LENGTH);
+	struct moor_alloc_ucontext_resp resp;
+	struct ib_uverbs_alloc_mw_resp mw;
+	struct moor_create_cq_resp cq;
+	u32 pd, i;
+
+	holder->process = opened(test, &resp);
+	pd = moor_process_pd(holder->process);
+	KUNIT_ASSERT_EQ(test, moor_process_reg(holder->process, pd, addr,
+					       REGION_LENGTH, access,
+					       &holder->mr), 0);
+	moor_process_qp(holder->process, pd, moor_process_cq(holder->process, &cq),
+			&holder->qp);
+	for (i = 0; i < BOUND && access & IB_ACCESS_MW_BIND; i++) {
+		struct fake_bind bind = {
+			.mr_lkey = holder->mr.lkey,
+			.qpn = holder->qp.qpn,
+			.access = MOOR_ACCESS_REMOTE_READ,
+			.addr = addr + i,
+			.length = 100 + i,
+		};
+
+		KUNIT_ASSERT_EQ(test, moor_process_window(holder->process, pd, &mw),
+				0);
+		bind.mw_key = mw.rkey;
+		bind.new_key = ib_inc_rkey(mw.rkey);
+		KUNIT_ASSERT_EQ(test, fake_nic_bind(moor_kunit_nic(), &bind), 0);
+		holder->keys[i] = bind.new_key;
+	}
+}
+
+/* Room for @room windows, or none at all; how many there are in all. */
+static int ask_windows(struct holder *holder, u32 room, struct moor_window *list,
+		       u32 *count)
+{
+	struct moor_process *process = holder->process;
+	unsigned long list_at = 0, count_at;
+	int err;
+
+	moor_call_begin(process, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS);
+	moor_call_handle(process, MOOR_ATTR_MR_WINDOWS_HANDLE,
+			 holder->mr.mr_handle);
+	if (room)
+		list_at = moor_call_room(process, MOOR_ATTR_MR_WINDOWS_LIST, NULL,
+					 room * sizeof(*list));
+	count_at = moor_call_room(process, MOOR_ATTR_MR_WINDOWS_COUNT, NULL,
+				  sizeof(*count));
+	err = moor_call_run(process);
+	moor_process_get(process, count_at, count, sizeof(*count));
+	if (room)
+		moor_process_get(process, list_at, list, room * sizeof(*list));
+	return err;
+}
+
+/* Who holds my MR: the answer, whole, cut short, and as a mere count. */
+static void uverbs_windows(struct kunit *test)
+{
+	struct moor_window list[BOUND + 2];
+	struct holder holder;
+	u32 count, i, j, found = 0;
+
+	holder_open(test, &holder, ALL_RIGHTS);
+	KUNIT_EXPECT_EQ(test, moor_process_dereg(holder.process,
+						 holder.mr.mr_handle), -EBUSY);
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, ARRAY_SIZE(list), list, &count),
+			0);
+	KUNIT_EXPECT_EQ(test, count, BOUND);
+	for (i = 0; i < BOUND; i++) {
+		for (j = 0; j < BOUND; j++)
+			found += list[i].rkey == holder.keys[j] &&
+				 list[i].length == 100 + j;
+		KUNIT_EXPECT_EQ(test, list[i].type, 2);
+		KUNIT_EXPECT_EQ(test, list[i].qpn, holder.qp.qpn);
+		KUNIT_EXPECT_EQ(test, list[i].pid, task_tgid_nr(current));
+		KUNIT_EXPECT_EQ(test, list[i].access, IB_ACCESS_REMOTE_READ);
+	}
+	KUNIT_EXPECT_EQ(test, found, BOUND);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(&list[BOUND], 0, 2 * sizeof(*list)));
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 1, list, &count), 0);
+	KUNIT_EXPECT_EQ(test, count, BOUND);
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), 0);
+	KUNIT_EXPECT_EQ(test, count, BOUND);
+	for (i = 0; i < BOUND; i++)
+		KUNIT_EXPECT_TRUE(test, fake_nic_invalidate(moor_kunit_nic(),
+							    holder.keys[i],
+							    holder.qp.qpn));
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 1, list, &count), 0);
+	KUNIT_EXPECT_EQ(test, count, 0);
+	KUNIT_EXPECT_EQ(test, moor_process_dereg(holder.process,
+						 holder.mr.mr_handle), 0);
+	moor_process_close(holder.process);
+}
+
+/* The device fails the question: so does the call. */
+static void uverbs_windows_refused(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct holder holder;
+	u32 count;
+
+	holder_open(test, &holder, IB_ACCESS_MW_BIND);
+	nic->behave.fail_opcode = MOOR_CMD_MR_WINDOWS;
+	nic->behave.fail_status = MOOR_CMD_DMA_FAULT;
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), -EFAULT);
+	/* Of a NIC without windows none is bound. */
+	nic->behave.fail_status = MOOR_CMD_BAD_OPCODE;
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), 0);
+	KUNIT_EXPECT_EQ(test, count, 0);
+	moor_process_close(holder.process);
+}
+
+/* A process that dies with windows bound leaves nothing: the exit looks. */
+static void uverbs_dies(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct holder holder;
+
+	holder_open(test, &holder, ALL_RIGHTS);
+	KUNIT_EXPECT_GT(test, moor_kunit_pinned(), REGION_PAGES);
+	moor_process_close(holder.process);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 0);
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->mw_keys), 0);
+	KUNIT_EXPECT_TRUE(test, xa_empty(&mdev->qps));
+}
+
+/* The NIC leaves while a process has it open, mapped and full of objects. */
+static void uverbs_unplugged(struct kunit *test)
+{
+	struct moor_create_cq_resp cq;
+	struct holder holder;
+	long doorbell;
+	u32 count;
+
+	holder_open(test, &holder, ALL_RIGHTS);
+	moor_process_cq(holder.process, &cq);
+	doorbell = moor_process_mmap(holder.process, cq.db.doorbell_mmap_offset,
+				     PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, doorbell, 0);
+	moor_kunit_replug(test, 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), -EIO);
+	KUNIT_EXPECT_EQ(test, vm_munmap(doorbell, PAGE_SIZE), 0);
+	moor_process_close(holder.process);
+}
+
+static struct kunit_case uverbs_cases[] = {
+	KUNIT_CASE(uverbs_context),
+	KUNIT_CASE(uverbs_map_doze),
+	KUNIT_CASE(uverbs_map_doorbells),
+	KUNIT_CASE(uverbs_pd),
+	KUNIT_CASE(uverbs_refusal),
+	KUNIT_CASE(uverbs_windows),
+	KUNIT_CASE(uverbs_windows_refused),
+	KUNIT_CASE(uverbs_dies),
+	KUNIT_CASE(uverbs_unplugged),
+	{}
+};
+
+static struct kunit_suite uverbs_suite = {
+	.name = "moor_uverbs",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = uverbs_cases,
+};
+
+kunit_test_suite(uverbs_suite);
