@@ -102,6 +102,13 @@ mutants: setup ## seed mistakes into a copy and see that the tests catch them (t
 coverage: setup ## the KUnit suites with the driver's lines counted: what is executed, what is not
 	@scripts/coverage
 
+fuzz: setup ## fuzz the NIC model with libFuzzer, a minute a target (scripts/fuzz --help)
+	@scripts/fuzz
+
+nic-asan: setup ## build the NIC model with sanitizers; then MOOR_NIC=build/model-asan/moor-nic scripts/vm
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model-asan \
+		SANITIZE=address,undefined
+
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
 
@@ -109,8 +116,7 @@ check-full: ## everything else as well, for hours; resumable (scripts/check-full
 	@scripts/check-full
 
 clean: ## remove what was built; the root and its cache stay
-	@rm -rf --one-file-system build/host build/modules build/provider build/model build/tests build/log \
-		build/lint build/kunit build/coverage build/mutants
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -type l -exec rm -rf --one-file-system {} +
 
 clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
@@ -121,4 +127,5 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint mutants kunit coverage check check-full clean clean-cache help
+	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan mutants check check-full \
+	clean clean-cache help

@@ -346,13 +346,17 @@ static void dm_dead(struct kunit *test)
 	struct moor_dm_location location;
 	struct moor_dev *mdev = test->priv;
 	struct owner owner;
-	u32 dm, mr, key;
+	u32 dm, mr, key, more;
 
 	owner_open(test, &owner);
 	KUNIT_ASSERT_EQ(test, dm_alloc(&owner, 1, 0, &dm, &location), 0);
 	KUNIT_ASSERT_EQ(test, dm_reg(&owner, dm, 0, 1, DM_RIGHTS, &mr, &key), 0);
 	moor_hw_kill(mdev, "a test asks for it");
-	KUNIT_EXPECT_EQ(test, dm_alloc(&owner, 1, 0, &dm, &location), -EIO);
+	KUNIT_EXPECT_EQ(test, dm_alloc(&owner, 1, 0, &more, &location), -EIO);
+	KUNIT_EXPECT_EQ(test, dm_reg(&owner, dm, 0, 1, DM_RIGHTS, &more, &key), -EIO);
+	KUNIT_EXPECT_EQ(test, mdev->refusals.last[0].refusal.reason,
+			MOOR_REFUSAL_DEVICE);
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 1);
 	moor_process_close(owner.process);
 	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, FAKE_DM_PAGES));
 }

@@ -67,6 +67,39 @@ static void key_permutation(struct kunit *test)
 	moor_keys_destroy(mdev);
 }
 
+/*
+ * What is above the consumer's byte does not come back before every nonce was
+ * used, so that a key of an earlier window is dead whatever its byte.
+ */
+static void key_consumer(struct kunit *test)
+{
+	const u32 nonces = 1U << (32 - FAKE_MR_INDEX_BITS - 8);
+	struct moor_dev *mdev = key_dev(test, FAKE_MR_INDEX_BITS,
+					(1U << FAKE_MR_INDEX_BITS) - 1 -
+					MOOR_MR_INDEX_FIRST);
+	unsigned long *seen = bitmap_zalloc(nonces, GFP_KERNEL);
+	DECLARE_BITMAP(bytes, 256) = {};
+	u32 i, key, more, repeats = 0, wrong_index = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	for (i = 0; i < nonces; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc_consumer(mdev, &key), 0);
+		KUNIT_ASSERT_EQ(test, moor_key_alloc_consumer(mdev, &more), -ENOMEM);
+		repeats += test_and_set_bit(key >> 8 & (nonces - 1), seen);
+		wrong_index += moor_key_index(mdev, key) !=
+			       (1U << FAKE_MR_INDEX_BITS) - 1;
+		__set_bit(key & 0xff, bytes);
+		moor_key_free(mdev, key);
+	}
+	KUNIT_EXPECT_EQ(test, repeats, 0);
+	KUNIT_EXPECT_TRUE(test, bitmap_full(seen, nonces));
+	KUNIT_EXPECT_EQ(test, wrong_index, 0);
+	/* The byte is random: of 4,096 draws few values are missed. */
+	KUNIT_EXPECT_GT(test, bitmap_weight(bytes, 256), 200);
+	bitmap_free(seen);
+	moor_keys_destroy(mdev);
+}
+
 /* Freed indices queue: one comes back only after all the others. */
 static void key_fifo(struct kunit *test)
 {
@@ -166,6 +199,7 @@ static void key_secret(struct kunit *test)
 
 static struct kunit_case key_cases[] = {
 	KUNIT_CASE_PARAM(key_permutation, index_bits_gen_params),
+	KUNIT_CASE(key_consumer),
 	KUNIT_CASE(key_fifo),
 	KUNIT_CASE(key_exhaustion),
 	KUNIT_CASE(key_entropy),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The command ring and what is common to all commands (HWI 8). */
 #include <endian.h>
+#include <strings.h>
 
 #include "dma_map.h"
 #include "log.h"
@@ -8,6 +9,12 @@
 
 #define COMMANDS_AT_ONCE	16
 #define MAX_RESERVED		4	/* reserved fields of a command */
+
+/* What a command is answered with; answers have fields of eight bytes. */
+struct answer {
+	struct moor_cpl cpl __attribute__((aligned(8)));
+	enum fault_kind fault;
+};
 
 /* A reserved field, from the start of the command. */
 struct reserved {
@@ -119,6 +126,16 @@ static const struct command *find_command(uint8_t opcode)
 	return &commands[opcode];
 }
 
+int command_opcode(const char *name)
+{
+	int i;
+
+	for (i = 0; i < (int)(sizeof(commands) / sizeof(commands[0])); i++)
+		if (commands[i].name && !strcasecmp(commands[i].name, name))
+			return i;
+	return -1;
+}
+
 /* The first byte in the range that is not zero; @end: all are. */
 static uint32_t first_set(const uint8_t *bytes, uint32_t from, uint32_t end)
 {
@@ -192,17 +209,24 @@ static void *ring_entry(struct nic *nic, uint64_t base, uint32_t index,
 	return NULL;
 }
 
-static void complete(struct nic *nic, struct moor_cpl *cpl)
+bool command_overwrite(struct nic *nic, uint32_t index,
+		       const struct moor_cpl *cpl)
 {
 	uint32_t phase = !(nic->cpl_producer >> nic->cmd_log_size & 1);
-	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, nic->cpl_producer,
+	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, index,
 					 sizeof(*cpl), true);
 
 	if (!to)
-		return;
+		return false;
 	memcpy(to, cpl, offsetof(struct moor_cpl, phase));
 	__atomic_store_n(&to->phase, htole32(phase), __ATOMIC_RELEASE);
-	nic->cpl_producer++;
+	return true;
+}
+
+static void complete(struct nic *nic, const struct moor_cpl *cpl)
+{
+	if (command_overwrite(nic, nic->cpl_producer, cpl))
+		nic->cpl_producer++;
 }
 
 /* HWI 8.3; the completions are out. */
@@ -231,7 +255,7 @@ bool command_pending(struct nic *nic)
 }
 
 /* Return: true when a command was fetched and done. */
-static bool fetch_and_run(struct nic *nic, struct moor_cpl *cpl)
+static bool fetch_and_run(struct nic *nic, struct answer *answer)
 {
 	const void *from = ring_entry(nic, nic->cmd_base, nic->cmd_consumer,
 				      sizeof(struct moor_cmd), false);
@@ -241,27 +265,43 @@ static bool fetch_and_run(struct nic *nic, struct moor_cpl *cpl)
 		return false;
 	fetch(&cmd, from, sizeof(cmd));
 	nic->cmd_consumer++;
-	memset(cpl, 0, sizeof(*cpl));
-	run_command(nic, &cmd, cpl);
+	memset(answer, 0, sizeof(*answer));
+	if (nic->faults.num_rules)
+		answer->fault = fault_of_command(nic, cmd.hdr.opcode,
+						 &answer->cpl.status);
+	if (answer->fault == FAULT_FAIL)
+		answer->cpl.tag = cmd.hdr.tag;
+	else
+		run_command(nic, &cmd, &answer->cpl);
 	return true;
 }
 
 /* Completions may come in any order (HWI 8.1). */
-static void shuffle(struct nic *nic, struct moor_cpl *cpl, uint32_t count)
+static void shuffle(struct nic *nic, struct answer *answers, uint32_t count)
 {
 	for (; count > 1; count--) {
 		uint32_t other = nic_chance(nic, count);
-		struct moor_cpl last = cpl[count - 1];
+		struct answer last = answers[count - 1];
 
-		cpl[count - 1] = cpl[other];
-		cpl[other] = last;
+		answers[count - 1] = answers[other];
+		answers[other] = last;
+	}
+}
+
+static void give(struct nic *nic, struct answer *answer)
+{
+	if (answer->fault == FAULT_DROP)
+		return;
+	complete(nic, &answer->cpl);
+	if (answer->fault == FAULT_TWICE) {
+		nic->cpl_again = answer->cpl;
+		nic->cpl_again_due = true;
 	}
 }
 
 bool command_run(struct nic *nic)
 {
-	/* What a command answers with has fields of eight bytes. */
-	struct moor_cpl cpl[COMMANDS_AT_ONCE] __attribute__((aligned(8)));
+	struct answer answers[COMMANDS_AT_ONCE];
 	uint32_t waiting = commands_waiting(nic), done = 0, i;
 
 	if (!waiting)
@@ -270,20 +310,36 @@ bool command_run(struct nic *nic)
 		nic_fatal(nic, MOOR_FATAL_CMD_RING);
 		return false;
 	}
+	/* Its tag is likely to be the next command's by now. */
+	if (nic->cpl_again_due) {
+		nic->cpl_again_due = false;
+		complete(nic, &nic->cpl_again);
+	}
 	while (done < waiting && done < COMMANDS_AT_ONCE &&
-	       fetch_and_run(nic, &cpl[done]))
+	       fetch_and_run(nic, &answers[done]))
 		done++;
 	if (nic->cfg.strict)
-		shuffle(nic, cpl, done);
+		shuffle(nic, answers, done);
 	for (i = 0; i < done && !nic->fatal_code; i++)
-		complete(nic, &cpl[i]);
+		give(nic, &answers[i]);
 	if (!nic->fatal_code)
 		evaluate_arm(nic);
 	return true;
 }
 
+bool command_inject(struct nic *nic, const struct moor_cpl *cpl)
+{
+	if (!nic_works(nic))
+		return false;
+	complete(nic, cpl);
+	nic->pending_vectors |= 1u << MOOR_VECTOR_CMD;
+	event_flush(nic);
+	return !nic->fatal_code;
+}
+
 void command_reset(struct nic *nic)
 {
+	nic->cpl_again_due = false;
 	nic->cmd_consumer = 0;
 	nic->cpl_producer = 0;
 	nic->cpl_arm_done = 0;

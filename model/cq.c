@@ -5,6 +5,7 @@
 
 #include "log.h"
 #include "qp.h"
+#include "relaxed.h"
 
 struct cq *cq_find(struct nic *nic, uint32_t cqn)
 {
@@ -66,6 +67,8 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 
 	if (cq->failed)
 		return false;
+	/* What it reports is there before it (HWI 13.1). */
+	relaxed_release(nic);
 	if (cq_full(cq)) {
 		cq_fail(nic, cq, "overrun");
 		return false;

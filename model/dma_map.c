@@ -290,6 +290,9 @@ int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 	if (!len || __builtin_add_overflow(addr, len - 1, &new.last) ||
 	    __builtin_add_overflow(offset, len, &end))
 		return EINVAL;
+	/* What is aligned by its DMA address is so in our memory. */
+	if (fd >= 0 && (addr | len | offset) % (1u << PAGE_SHIFT))
+		return EINVAL;
 	if (span_find(map, new.first, new.last))
 		return EEXIST;
 	if (fd >= 0) {

@@ -34,8 +34,8 @@ void dma_map_destroy(struct dma_map *map);
  *		access to it is a fault. Not consumed.
  * @offset:	of the range in the file
  *
- * Return: 0; EINVAL: the range wraps or is not inside the file; EEXIST: it
- * overlaps one that is mapped; ENOSPC: too many ranges or files; or what mmap()
+ * Return: 0; EINVAL: the range wraps, is not inside the file or not of whole
+ * pages; EEXIST: it overlaps one that is mapped; ENOSPC: too many ranges or files; or what mmap()
  * or fstat() said.
  */
 int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,

@@ -146,9 +146,8 @@ void nic_wake(struct nic *nic)
 		nic->dozing = false;
 }
 
+/* The slots went with their queues. */
 void db_reset(struct nic *nic)
 {
-	memset(nic->slot_owner, 0, NIC_DB_SLOTS * sizeof(*nic->slot_owner));
-	nic->num_live = 0;
 	nic->dozing = false;
 }

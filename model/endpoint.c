@@ -19,6 +19,13 @@
 #define MSIX_MASKED		1	/* in the last word of an entry */
 #define PBA_SIZE		8
 
+/* What the guest may write as often as it likes. */
+#define log_config(...)							\
+	do {								\
+		static struct log_site log_site_;			\
+		log_limited(&log_site_, "guest", "config", __VA_ARGS__); \
+	} while (0)
+
 struct endpoint {
 	struct nic *nic;
 	struct dma_map *dma;
@@ -27,6 +34,8 @@ struct endpoint {
 	int mr_fd, db_fd;		/* memory of BAR2 and BAR4 */
 	uint8_t *mr_bar, *db_bar;
 	struct write_buffer *held;	/* NULL: BAR2 may be mapped */
+	bool bus_master;		/* as the NIC knows it */
+	bool dead;			/* off the bus */
 
 	/*
 	 * The client emulates masks and sends no eventfd for a vector that is
@@ -211,8 +220,11 @@ void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector)
 
 static void apply_bus_master(struct endpoint *ep)
 {
-	bool on = pci_config_bus_master(&ep->config);
+	bool on = pci_config_bus_master(&ep->config) && !ep->dead;
 
+	if (on != ep->bus_master)
+		log_config("bus mastering %s", on ? "on" : "off");
+	ep->bus_master = on;
 	/* The NIC stops before its memory goes and starts when it is there. */
 	if (on)
 		dma_map_set_enabled(ep->dma, true);
@@ -221,8 +233,25 @@ static void apply_bus_master(struct endpoint *ep)
 		dma_map_set_enabled(ep->dma, false);
 }
 
+void endpoint_set_dead(struct endpoint *ep, bool dead)
+{
+	if (ep->dead == dead)
+		return;
+	ep->dead = dead;
+	if (dead)
+		apply_bus_master(ep);
+	else
+		endpoint_reset(ep);
+}
+
+bool endpoint_is_dead(const struct endpoint *ep)
+{
+	return ep->dead;
+}
+
 void endpoint_reset(struct endpoint *ep)
 {
+	ep->dead = false;
 	if (ep->held)
 		write_buffer_drop(ep->held);
 	pci_config_init(&ep->config);
@@ -360,6 +389,10 @@ int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 {
 	if (!in_region(ep, region, offset, count))
 		return EINVAL;
+	if (ep->dead) {
+		memset(data, 0xff, count);
+		return 0;
+	}
 	switch (region) {
 	case VFIO_PCI_CONFIG_REGION_INDEX:
 		pci_config_read(&ep->config, (uint32_t)offset, data, count);
@@ -386,6 +419,8 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 {
 	if (!in_region(ep, region, offset, count))
 		return EINVAL;
+	if (ep->dead)
+		return 0;
 	switch (region) {
 	case VFIO_PCI_CONFIG_REGION_INDEX:
 		config_write(ep, (uint32_t)offset, data, count);

@@ -56,6 +56,14 @@ int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 		   const void *data, uint32_t count);
 
+/*
+ * A function that has left the bus: all reads give ones, writes are lost, no DMA,
+ * no interrupts. It comes back as after power-on; so it does after a reset of the
+ * platform, which a client asks for.
+ */
+void endpoint_set_dead(struct endpoint *ep, bool dead);
+bool endpoint_is_dead(const struct endpoint *ep);
+
 /* Conventional reset: also what happens when the client goes away. */
 void endpoint_reset(struct endpoint *ep);
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "fault.h"
 #include "moor/moor_hw.h"
 #include "nic.h"
 #include "timer.h"
@@ -49,6 +50,7 @@ struct qp;
 struct mr_dynamic;
 struct mr_strict;
 struct mw_binding;
+struct relaxed;
 
 struct event {
 	uint8_t type;		/* enum moor_event_type */
@@ -138,6 +140,8 @@ struct nic {
 	uint32_t cmd_consumer;
 	uint32_t cpl_producer;
 	uint64_t cpl_arm_done;
+	struct moor_cpl cpl_again;	/* of a command that is answered twice */
+	bool cpl_again_due;
 
 	/* event.c */
 	struct eq eq[NIC_MAX_EQ];
@@ -164,6 +168,11 @@ struct nic {
 	struct mr_dynamic *mr;	/* [NIC_NUM_MR] */
 	struct mw_binding *mw;	/* [NIC_NUM_MW], from NIC_MR_CONSUMER_FIRST */
 	struct mr_strict *strict;	/* NULL without --strict */
+
+	/* relaxed.c */
+	struct relaxed *relaxed;	/* NULL without --strict */
+
+	struct faults faults;	/* survive a reset */
 };
 
 /*
@@ -227,6 +236,13 @@ bool command_pending(struct nic *nic);
 /* Does a bounded number of them. Return: true when there were any. */
 bool command_run(struct nic *nic);
 void command_reset(struct nic *nic);
+/* The opcode of this name, or -1. */
+int command_opcode(const char *name);
+/* Answers what nobody asked, and interrupts. Return: false if it cannot. */
+bool command_inject(struct nic *nic, const struct moor_cpl *cpl);
+/* Entry @index of the completion ring, whoever's turn it is, as if it were new. */
+bool command_overwrite(struct nic *nic, uint32_t index,
+		       const struct moor_cpl *cpl);
 
 /* event.c */
 /* Return: true when the event had to be kept back. */
@@ -234,6 +250,8 @@ bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
 /* Forgets events that were kept back and speak of a dead object. */
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number);
+/* An entry that stands for no event. Return: false when there is no room. */
+bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe);
 /* Delivers what was kept back, and raises the vectors. */
 void event_flush(struct nic *nic);
 void event_reset(struct nic *nic);

@@ -6,6 +6,7 @@
 #include "dma_map.h"
 #include "log.h"
 #include "qp.h"
+#include "relaxed.h"
 
 static uint32_t eq_free(struct nic *nic, uint32_t eqn)
 {
@@ -18,7 +19,8 @@ static uint32_t eq_free(struct nic *nic, uint32_t eqn)
 	return used > 1u << eq->log_eqe ? 0 : (1u << eq->log_eqe) - used;
 }
 
-static void eq_write(struct nic *nic, struct eq *eq, struct event event)
+static void eq_write_entry(struct nic *nic, struct eq *eq,
+			   const struct moor_eqe *entry)
 {
 	uint32_t slot = eq->producer & ((1u << eq->log_eqe) - 1);
 	uint32_t phase = !(eq->producer >> eq->log_eqe & 1);
@@ -30,12 +32,20 @@ static void eq_write(struct nic *nic, struct eq *eq, struct event event)
 		nic_fatal(nic, MOOR_FATAL_DMA);
 		return;
 	}
-	memset(eqe, 0, offsetof(struct moor_eqe, phase));
-	eqe->type = event.type;
-	eqe->number = htole32(event.number);
+	memcpy(eqe, entry, offsetof(struct moor_eqe, phase));
 	__atomic_store_n(&eqe->phase, htole32(phase), __ATOMIC_RELEASE);
 	eq->producer++;
 	nic->pending_vectors |= 1u << eq->vector;
+}
+
+static void eq_write(struct nic *nic, struct eq *eq, struct event event)
+{
+	const struct moor_eqe entry = {
+		.type = event.type,
+		.number = htole32(event.number),
+	};
+
+	eq_write_entry(nic, eq, &entry);
 }
 
 static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
@@ -63,11 +73,24 @@ bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number)
 
 	if (!eq->exists || !nic_works(nic))
 		return false;
+	relaxed_release(nic);
 	if (!eq->backlog_count && eq_free(nic, eqn)) {
 		eq_write(nic, eq, event);
 		return false;
 	}
 	return backlog_add(nic, eq, event);
+}
+
+bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
+{
+	struct eq *eq = &nic->eq[eqn];
+
+	if (!nic_works(nic) || !eq->exists || eq->backlog_count ||
+	    !eq_free(nic, eqn))
+		return false;
+	eq_write_entry(nic, eq, eqe);
+	event_flush(nic);
+	return true;
 }
 
 /* The object may have another event of this type kept back from now on. */
@@ -141,7 +164,10 @@ void event_flush(struct nic *nic)
 		return;
 	for (eqn = 0; nic->eq_backlogged && eqn < NIC_MAX_EQ; eqn++)
 		backlog_deliver(nic, eqn);
-	for (vectors = nic->pending_vectors; vectors; vectors &= vectors - 1)
+	vectors = nic->pending_vectors;
+	if (nic->faults.losing)
+		vectors = fault_of_vectors(nic, vectors);
+	for (; vectors; vectors &= vectors - 1)
 		nic->raise(nic->raise_ctx, __builtin_ctz(vectors));
 	nic->pending_vectors = 0;
 }

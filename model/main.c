@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "log.h"
 #include "options.h"
 #include "vfio_user.h"
@@ -42,6 +43,12 @@
  * last until a spinning vCPU has used up its own, milliseconds later.
  */
 #define SLICE_NS	100000u
+
+/* What is served: the guest's client and, with --control, those who command. */
+struct servers {
+	struct vfio_user vfio;
+	struct control *control;	/* or NULL */
+};
 
 static volatile sig_atomic_t stop;
 static int stop_fd;
@@ -79,13 +86,16 @@ static int catch_signals(void)
 	return 0;
 }
 
-/* Waits for the client, a signal or @deadline. */
-static void block(struct vfio_user *server, uint64_t deadline)
+/* Waits for a client, a signal or @deadline. */
+static void block(struct servers *servers, uint64_t deadline)
 {
+	struct vfio_user *server = &servers->vfio;
 	struct pollfd fds[] = {
 		{ .fd = stop_fd, .events = POLLIN },
 		{ .fd = vfio_socket_listen_fd(server->sock), .events = POLLIN },
 		{ .fd = vfio_socket_fd(server->sock), .events = POLLIN },
+		{ .fd = servers->control ? control_fd(servers->control) : -1,
+		  .events = POLLIN },
 	};
 	uint64_t now = now_ns(), wait = deadline > now ? deadline - now : 0;
 	struct timespec timeout = {
@@ -93,30 +103,35 @@ static void block(struct vfio_user *server, uint64_t deadline)
 		.tv_nsec = (long)(wait % 1000000000u),
 	};
 
-	if (ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &timeout, NULL) > 0 &&
-	    fds[1].revents)
+	if (ppoll(fds, 4, deadline == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+		return;
+	if (fds[1].revents)
 		vfio_user_accept(server);
+	if (fds[3].revents)
+		control_serve(servers->control);
 }
 
-static void nap(struct vfio_user *server, uint64_t now)
+static void nap(struct servers *servers, uint64_t now)
 {
-	uint64_t timer = nic_next_deadline(endpoint_nic(server->ep));
+	uint64_t timer = nic_next_deadline(endpoint_nic(servers->vfio.ep));
 
-	block(server, timer < now + NAP_NS ? timer : now + NAP_NS);
+	block(servers, timer < now + NAP_NS ? timer : now + NAP_NS);
 }
 
 /* Blocks if the NIC agrees. */
-static void doze(struct vfio_user *server)
+static void doze(struct servers *servers)
 {
-	struct nic *nic = endpoint_nic(server->ep);
+	struct nic *nic = endpoint_nic(servers->vfio.ep);
 
 	if (nic_doze(nic))
-		block(server, nic_next_deadline(nic));
+		block(servers, nic_next_deadline(nic));
 	nic_wake(nic);
 }
 
-static void look_for_client(struct vfio_user *server)
+/* While the NIC works without a pause. */
+static void look_for_clients(struct servers *servers)
 {
+	struct vfio_user *server = &servers->vfio;
 	struct pollfd knock = {
 		.fd = vfio_socket_listen_fd(server->sock),
 		.events = POLLIN,
@@ -126,10 +141,13 @@ static void look_for_client(struct vfio_user *server)
 		vfio_user_accept(server);
 	if (dma_map_torn())
 		vfio_user_drop(server, "it took mapped memory away");
+	if (servers->control)
+		control_serve(servers->control);
 }
 
-static void run(struct vfio_user *server)
+static void run(struct servers *servers)
 {
+	struct vfio_user *server = &servers->vfio;
 	struct nic *nic = endpoint_nic(server->ep);
 	uint64_t looked = 0, knocked = 0, busy_at = now_ns();
 
@@ -143,15 +161,15 @@ static void run(struct vfio_user *server)
 				busy |= vfio_user_serve(server);
 			if (now - knocked >= KNOCK_NS) {
 				knocked = now;
-				look_for_client(server);
+				look_for_clients(servers);
 			}
 		}
 		if (busy || nic_next_deadline(nic) <= now)
 			busy_at = now;
 		else if (now - busy_at < AWAKE_NS)
-			nap(server, now);
+			nap(servers, now);
 		else
-			doze(server);
+			doze(servers);
 	}
 }
 
@@ -179,50 +197,71 @@ static int tell_ready(int fd)
 	return 0;
 }
 
+/* Return: false, with a word on standard error, unless all sockets listen. */
+static bool listen_on_all(struct servers *servers, const struct options *opts)
+{
+	char error[256];
+
+	servers->vfio.sock = vfio_socket_listen(opts->socket, error,
+						sizeof(error));
+	if (!servers->vfio.sock) {
+		fprintf(stderr, "moor-nic: %s\n", error);
+		return false;
+	}
+	if (!opts->control)
+		return true;
+	servers->control = control_listen(opts->control, servers->vfio.ep,
+					  error, sizeof(error));
+	if (servers->control)
+		return true;
+	fprintf(stderr, "moor-nic: --control: %s\n", error);
+	vfio_socket_close(servers->vfio.sock);
+	return false;
+}
+
 static int serve(const struct options *opts)
 {
-	struct vfio_user server = { .dma = dma_map_create() };
-	char error[256];
+	struct servers servers = { .vfio.dma = dma_map_create() };
+	struct vfio_user *server = &servers.vfio;
 	int err;
 
-	if (!server.dma) {
+	if (!server->dma) {
 		fprintf(stderr, "moor-nic: out of memory\n");
 		return EXIT_FAILURE;
 	}
-	server.ep = endpoint_create(&opts->endpoint, server.dma);
-	if (!server.ep) {
+	server->ep = endpoint_create(&opts->endpoint, server->dma);
+	if (!server->ep) {
 		fprintf(stderr, "moor-nic: cannot create the NIC: %s\n",
 			strerror(errno));
 		goto err_dma;
 	}
-	server.sock = vfio_socket_listen(opts->socket, error, sizeof(error));
-	if (!server.sock) {
-		fprintf(stderr, "moor-nic: %s\n", error);
+	if (!listen_on_all(&servers, opts))
 		goto err_endpoint;
-	}
 	err = tell_ready(opts->ready_fd);
 	if (err) {
 		fprintf(stderr, "moor-nic: --ready-fd %d: %s\n", opts->ready_fd,
 			strerror(err));
-		goto err_socket;
+		goto err_sockets;
 	}
 
 	log_info("listening on %s", opts->socket);
-	run(&server);
+	run(&servers);
 	log_info("stopped by a signal, %llu DMA faults",
-		 (unsigned long long)dma_map_faults(server.dma));
+		 (unsigned long long)dma_map_faults(server->dma));
 	log_flush();
-	vfio_socket_close(server.sock);
-	endpoint_destroy(server.ep);
-	dma_map_destroy(server.dma);
+	control_close(servers.control);
+	vfio_socket_close(server->sock);
+	endpoint_destroy(server->ep);
+	dma_map_destroy(server->dma);
 	return EXIT_SUCCESS;
 
-err_socket:
-	vfio_socket_close(server.sock);
+err_sockets:
+	control_close(servers.control);
+	vfio_socket_close(server->sock);
 err_endpoint:
-	endpoint_destroy(server.ep);
+	endpoint_destroy(server->ep);
 err_dma:
-	dma_map_destroy(server.dma);
+	dma_map_destroy(server->dma);
 	return EXIT_FAILURE;
 }
 

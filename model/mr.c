@@ -6,6 +6,7 @@
 #include "dma_map.h"
 #include "log.h"
 #include "mr_state.h"
+#include "relaxed.h"
 
 const char *syndrome_name(uint8_t syndrome)
 {
@@ -176,7 +177,9 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	uint8_t syndrome;
 
 	grant->index = index;
+	grant->epoch = 0;
 	grant->write = need & WRITING_RIGHTS;
+	grant->relaxed = false;
 	if (key == NIC_NULL_LKEY && !(need & REMOTE_RIGHTS)) {
 		grant->kind = MR_KIND_NULL;
 		return MOOR_SYN_NONE;
@@ -188,11 +191,13 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	if (is_window(dyn->word))
 		return mw_grant(nic, actor, index, &entry, addr, len, need,
 				grant);
+	grant->epoch = dyn->epoch;
 	if (le32toh(entry.pd) != actor->pd)
 		return MOOR_SYN_PD;
 	syndrome = check_rights(le32toh(entry.access), need);
 	if (syndrome)
 		return syndrome;
+	grant->relaxed = le32toh(entry.access) & MOOR_ACCESS_RELAXED_ORDERING;
 	if (FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL)
 		return grant_all(actor, addr, len, grant);
 
@@ -336,13 +341,15 @@ bool mr_init(struct nic *nic)
 {
 	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
 	nic->mw = calloc(NIC_NUM_MW, sizeof(*nic->mw));
-	return nic->mr && nic->mw && (!nic->cfg.strict || mr_strict_init(nic));
+	return nic->mr && nic->mw &&
+	       (!nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic)));
 }
 
 void mr_exit(struct nic *nic)
 {
 	free(nic->mr);
 	free(nic->mw);
+	relaxed_exit(nic);
 	if (nic->strict)
 		mr_strict_exit(nic);
 }

@@ -26,7 +26,9 @@ enum mr_kind {
 struct mr_grant {
 	enum mr_kind kind;
 	uint32_t index;
+	uint32_t epoch;		/* of the entry: another body, another epoch */
 	bool write;
+	bool relaxed;		/* writes may be reordered (HWI 13.6) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */
 	struct xlat xlat;
 	struct xlat_node node;

@@ -56,17 +56,22 @@ void mw_unbind_all(struct nic *nic, struct mr_actor *actor)
 }
 
 /*
- * The MR that a window is bound to, if it still is the one. Its body is checked
- * once more: what was overwritten without a revoke must not widen a window.
+ * The MR that a window is bound to, if it still is the one: its translation and
+ * ordering. Its body is checked once more: what was overwritten without a revoke
+ * must not widen a window.
  */
 static bool find_bound_mr(struct nic *nic, const struct mw_binding *b,
-			  struct xlat *xlat)
+			  struct mr_grant *grant)
 {
 	struct moor_mr_context entry;
-	struct mr_dynamic *mr = mr_find_entry(nic, b->mr_index, &entry, xlat);
+	struct mr_dynamic *mr = mr_find_entry(nic, b->mr_index, &entry,
+					      &grant->xlat);
 
-	return mr && mr->epoch == b->mr_epoch && !mr->revoked &&
-	       range_inside(b->mr_offset, b->length, 0, le64toh(entry.length));
+	if (!mr || mr->epoch != b->mr_epoch || mr->revoked ||
+	    !range_inside(b->mr_offset, b->length, 0, le64toh(entry.length)))
+		return false;
+	grant->relaxed = le32toh(entry.access) & MOOR_ACCESS_RELAXED_ORDERING;
+	return true;
 }
 
 uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
@@ -86,10 +91,11 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		return MOOR_SYN_RIGHTS;
 	if (!range_inside(addr, len, b->iova, b->length))
 		return MOOR_SYN_BOUNDS;
-	if (!find_bound_mr(nic, b, &grant->xlat))
+	if (!find_bound_mr(nic, b, grant))
 		return MOOR_SYN_KEY;
 	grant->kind = MR_KIND_TABLE;
 	grant->index = b->mr_index;
+	grant->epoch = b->mr_epoch;
 	grant->first = grant->xlat.offset + b->mr_offset + (addr - b->iova);
 	grant->node.entries = NULL;
 	return MOOR_SYN_NONE;

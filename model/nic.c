@@ -21,6 +21,7 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 		return NULL;
 	nic->cfg = *cfg;
 	nic->chance = cfg->seed | 1;	/* xorshift: anything but zero */
+	nic->faults.chance = nic->chance;
 	nic->dma = dma;
 	nic->mr_bar = mr_bar;
 	nic->db_bar = db_bar;

@@ -21,6 +21,7 @@ static const char help[] =
 "  --socket PATH      listen on this UNIX socket; a stale one is replaced\n"
 "  --ready-fd FD      write \"ready\" and a newline to FD once it listens\n"
 "  --log FILE         append the log to FILE (default: standard error)\n"
+"  --control PATH     make the NIC misbehave: commands, line by line, on this socket\n"
 "  --index N          0 to 255: gives MAC and GUID of their own (default: 0)\n"
 "  --mac MAC          unicast Ethernet address; the GUID follows from it\n"
 "  --strict           do whatever the specification allows a NIC to do\n"
@@ -38,6 +39,7 @@ enum {
 	OPT_SOCKET = 256,
 	OPT_READY_FD,
 	OPT_LOG,
+	OPT_CONTROL,
 	OPT_INDEX,
 	OPT_MAC,
 	OPT_STRICT,
@@ -52,6 +54,7 @@ static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "ready-fd", required_argument, NULL, OPT_READY_FD },
 	{ "log", required_argument, NULL, OPT_LOG },
+	{ "control", required_argument, NULL, OPT_CONTROL },
 	{ "index", required_argument, NULL, OPT_INDEX },
 	{ "mac", required_argument, NULL, OPT_MAC },
 	{ "strict", no_argument, NULL, OPT_STRICT },
@@ -147,6 +150,9 @@ static void parse_one(struct options *opts, int option, const char *name)
 		break;
 	case OPT_LOG:
 		opts->log = optarg;
+		break;
+	case OPT_CONTROL:
+		opts->control = optarg;
 		break;
 	case OPT_INDEX:
 		nic->mac[5] = (uint8_t)parse_number(name, optarg, MAX_INDEX);

@@ -6,6 +6,7 @@
 
 struct options {
 	const char *socket;
+	const char *control;	/* NULL: no control socket */
 	const char *log;	/* NULL: stderr */
 	int ready_fd;		/* -1: nobody waits */
 	struct endpoint_config endpoint;

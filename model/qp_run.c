@@ -2,6 +2,7 @@
 /* QPs at work: lists, quanta, flushing, errors. */
 #include "log.h"
 #include "qp.h"
+#include "relaxed.h"
 
 #define QUANTUM_BYTES	(256u << 10)
 #define QUANTUM_WQES	32u
@@ -205,6 +206,7 @@ void qp_run(struct nic *nic, struct qp *qp)
 		flush(nic, qp);
 	else
 		ask(nic, qp);
+	relaxed_release(nic);
 }
 
 void qp_timer_expired(struct nic *nic, struct timer *timer)

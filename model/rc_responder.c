@@ -4,6 +4,7 @@
 
 #include "log.h"
 #include "qp.h"
+#include "relaxed.h"
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
 #define SENDS		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
@@ -249,6 +250,8 @@ enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
 	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t))
 		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_ALIGNMENT);
 
+	/* Nothing relaxed passes an atomic (HWI 13.6). */
+	relaxed_release(nic);
 	old = __atomic_load_n((uint64_t *)ptr, __ATOMIC_RELAXED);
 	do {
 		*original = le64toh(old);

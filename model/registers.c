@@ -8,9 +8,11 @@
 
 static uint32_t status_register(const struct nic *nic)
 {
-	/* Without a wire the port loops back, and its link is up. */
-	uint32_t status = MOOR_STATUS_READY | MOOR_STATUS_LINK_UP;
+	uint32_t status = MOOR_STATUS_READY;
 
+	/* Without a wire the port loops back, and its link is up. */
+	if (!nic->faults.link_down)
+		status |= MOOR_STATUS_LINK_UP;
 	if (nic->enabled)
 		status |= MOOR_STATUS_ENABLED;
 	if (nic->fatal_code)
@@ -133,6 +135,8 @@ static void write_control(struct nic *nic, uint32_t value)
 	if (value & ~(uint32_t)(MOOR_CONTROL_ENABLE | MOOR_CONTROL_RESET))
 		log_refused("HWI 4.1", "CONTROL: reserved bits in 0x%x", value);
 	if ((value & MOOR_CONTROL_RESET) || (nic->enabled && !enable)) {
+		/* Whoever resets can have the log complete up to here. */
+		log_flush();
 		nic_reset(nic);
 		return;
 	}

@@ -20,6 +20,7 @@ struct stream {
 	uint32_t current;	/* segment */
 	uint32_t offset;	/* in it, or in @bytes */
 	uint32_t num_segments;
+	uint32_t epoch;		/* of the segment's MR when it was begun */
 };
 
 /**
@@ -30,7 +31,8 @@ struct stream {
  * @len: bytes
  * @culprit: the end that failed
  *
- * Key and translation are checked anew for each chunk of at most 64 KiB.
+ * Key and translation are checked anew for each chunk of at most 64 KiB. A
+ * segment ends under the registration that it began under, or fails (HWI 6.3).
  *
  * Return: MOOR_SYN_NONE, or why not; part of the data may have moved.
  */

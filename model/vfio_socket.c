@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "unix_listen.h"
 #include "vfio_socket.h"
 
 #define REPLY_TIMEOUT_MS	10000
@@ -46,83 +46,22 @@ static void close_files(const int *fd, unsigned int *count)
 	*count = 0;
 }
 
-/* Return: 0 when the file may be bound to, else an errno. */
-static int clear_path(const struct sockaddr_un *address)
-{
-	struct stat st;
-	int fd, err = 0;
-
-	if (lstat(address->sun_path, &st))
-		return errno == ENOENT ? 0 : errno;
-	if (!S_ISSOCK(st.st_mode))
-		return EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return errno;
-	/* EAGAIN: somebody listens, and is slow to accept. */
-	if (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) ||
-	    errno == EAGAIN)
-		err = EADDRINUSE;
-	else if (errno != ECONNREFUSED)
-		err = errno;
-	close(fd);
-	if (!err && unlink(address->sun_path))
-		err = errno;
-	return err;
-}
-
-static int listen_on(const struct sockaddr_un *address, int *listen_fd)
-{
-	int fd, err = clear_path(address);
-
-	if (err)
-		return err;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return errno;
-	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) ||
-	    listen(fd, 4)) {
-		err = errno;
-		close(fd);
-		return err;
-	}
-	*listen_fd = fd;
-	return 0;
-}
-
 struct vfio_socket *vfio_socket_listen(const char *path, char *error,
 				       size_t error_size)
 {
 	struct vfio_socket *sock = calloc(1, sizeof(*sock));
-	int err;
 
 	if (!sock) {
 		snprintf(error, error_size, "out of memory");
 		return NULL;
 	}
 	sock->fd = -1;
-	sock->address.sun_family = AF_UNIX;
-	if (!*path || strlen(path) >= sizeof(sock->address.sun_path)) {
-		snprintf(error, error_size,
-			 "the path of a socket has 1 to %zu characters: %s",
-			 sizeof(sock->address.sun_path) - 1, path);
-		goto err_free;
+	sock->listen_fd = unix_listen(path, &sock->address, error, error_size);
+	if (sock->listen_fd < 0) {
+		free(sock);
+		return NULL;
 	}
-	memcpy(sock->address.sun_path, path, strlen(path));
-	err = listen_on(&sock->address, &sock->listen_fd);
-	if (!err)
-		return sock;
-
-	if (err == EADDRINUSE)
-		snprintf(error, error_size,
-			 "%s is in use: another server listens on it", path);
-	else if (err == EEXIST)
-		snprintf(error, error_size, "%s exists and is not a socket", path);
-	else
-		snprintf(error, error_size, "%s: %s", path, strerror(err));
-err_free:
-	free(sock);
-	return NULL;
+	return sock;
 }
 
 void vfio_socket_close(struct vfio_socket *sock)

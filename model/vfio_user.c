@@ -414,6 +414,7 @@ void vfio_user_drop(struct vfio_user *server, const char *why)
 {
 	unsigned int i;
 
+	log_flush();
 	log_info("client dropped: %s", why);
 	endpoint_reset(server->ep);
 	dma_map_clear(server->dma);

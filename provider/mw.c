@@ -37,7 +37,10 @@ int moor_dealloc_mw(struct ibv_mw *ibmw)
 	return 0;
 }
 
-/* Type 1: the provider chooses the next key, posting makes it current. */
+/*
+ * Type 1: the provider chooses the next key, posting makes it current. Should the
+ * bind complete in error, its caller puts the old key back, as ibv_bind_mw(3) says.
+ */
 int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *mw_bind)
 {

@@ -200,12 +200,17 @@ static void test_dma(struct client *c)
 	      EEXIST, "mapping what is mapped: EEXIST");
 	check(client_map(c, far, 0, 0, READ_WRITE, c->mem_fd) == EINVAL,
 	      "no length: EINVAL");
-	check(client_map(c, UINT64_MAX - PAGE + 2, PAGE, 0, READ_WRITE,
+	check(client_map(c, UINT64_MAX - PAGE + 1, 2 * PAGE, 0, READ_WRITE,
 			 c->mem_fd) == EINVAL, "an end beyond 2^64: EINVAL");
 	check(client_map(c, far, PAGE, CLIENT_SIZE, READ_WRITE, c->mem_fd) ==
 	      EINVAL, "beyond the end of the file: EINVAL");
-	check(client_map(c, far, PAGE, UINT64_MAX - 100, READ_WRITE, c->mem_fd) ==
-	      EINVAL, "an offset that wraps: EINVAL");
+	check(client_map(c, far, PAGE, UINT64_MAX - PAGE + 1, READ_WRITE,
+			 c->mem_fd) == EINVAL, "an offset that wraps: EINVAL");
+	check(client_map(c, far, PAGE, 8, READ_WRITE, c->mem_fd) == EINVAL &&
+	      client_map(c, far + 8, PAGE, 0, READ_WRITE, c->mem_fd) == EINVAL &&
+	      client_map(c, far, PAGE / 2, 0, READ_WRITE, c->mem_fd) == EINVAL &&
+	      client_map(c, far + 8, PAGE, 8, READ_WRITE, c->mem_fd) == EINVAL,
+	      "memory that is not whole pages: EINVAL");
 	check(client_map(c, far, PAGE, 0, READ_WRITE | 0x100, c->mem_fd) == EINVAL,
 	      "an unknown flag: EINVAL");
 	check(client_map(c, far, PAGE, 0, READ_WRITE, bar) == EINVAL,

@@ -71,7 +71,7 @@ def parse_arguments(argv):
     parser.add_argument("--mem", default="2G")
     parser.add_argument("--nics", type=int, choices=range(9), default=1)
     parser.add_argument("--timeout", type=float)
-    for switch in ("iommu", "icount", "no-driver", "no-kvm", "verbose") + MODEL_SWITCHES:
+    for switch in ("iommu", "icount", "control", "no-driver", "no-kvm", "verbose") + MODEL_SWITCHES:
         parser.add_argument("--" + switch, action="store_true")
     for many in ("share", "append", "qemu-arg", "model-arg"):
         parser.add_argument("--" + many, action="append", default=[])
@@ -165,6 +165,7 @@ class Model:
     def __init__(self, options, index, log):
         self.name = f"NIC {index}"
         self.socket = f"/run/nic{index}.sock"
+        self.control = f"/run/nic{index}.control" if options.control else ""
         self.log = f"{log}/nic{index}.log"
         program = os.environ.get("MOOR_NIC", f"{TOP}/build/model/moor-nic")
         if not os.access(program, os.X_OK):
@@ -173,6 +174,8 @@ class Model:
         ready, ready_write = os.pipe()
         arguments = [program, "--socket", self.socket, "--ready-fd", str(ready_write),
                      "--index", str(index)]
+        if self.control:
+            arguments += ["--control", self.control]
         arguments += [f"--{switch}" for switch in MODEL_SWITCHES
                       if getattr(options, switch.replace("-", "_"))]
         arguments += [arg.replace("{}", str(index)) for arg in options.model_arg]
@@ -212,7 +215,7 @@ def shown(path):
     return os.path.relpath(path, TOP) if path.startswith(TOP + "/") else path
 
 
-def write_guest_files(options, driver):
+def write_guest_files(options, driver, log):
     """What scripts/lib/guest-init reads."""
     interactive = options.command is None
     size = shutil.get_terminal_size()
@@ -225,11 +228,16 @@ def write_guest_files(options, driver):
         "rows": str(size.lines),
         "columns": str(size.columns),
         "TERM": os.environ.get("TERM", "dumb"),
+        # For tests that know more to expect of such a NIC.
+        "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
+                                      if getattr(options, switch.replace("-", "_"))),
+        # For tests that look at what the NIC says; only where the guest has it.
+        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") else "",
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
             file.write(f"{name}={shlex.quote(value)}\n")
-        file.write("export TERM\n")
+        file.write("export TERM MOOR_NIC_SWITCHES MOOR_LOGS\n")
     with open(f"{VM}/folders", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(folder + "\n" for folder in [TOP] + options.share)
     if not interactive:
@@ -279,6 +287,12 @@ def qemu_arguments(options, models, console):
     for model in models:
         device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": model.socket}}
         arguments += ["-device", json.dumps(device)]
+    if options.control and models:
+        arguments += ["-device", "virtio-serial-pci,id=moorcontrol"]
+    for index, model in enumerate(models if options.control else []):
+        arguments += ["-chardev", f"socket,id=moorcontrol{index},path={model.control}",
+                      "-device", f"virtserialport,bus=moorcontrol.0,chardev=moorcontrol{index},"
+                                 f"name=moor.control.{index}"]
     return arguments + options.qemu_arg
 
 
@@ -426,7 +440,7 @@ def main():
     image, version = find_kernel(options.kernel)
     driver = find_driver(options, version)
     options.kvm = not (options.no_kvm or options.icount) and kvm_works()
-    write_guest_files(options, driver)
+    write_guest_files(options, driver, os.path.realpath(log))
     # The host's files are the guest's: what it must not write is made
     # read-only here, on the one mount that it gets as its root.
     subprocess.run(["mount", "--bind", f"{TOP}/scripts/lib/guest-init", VIRTME_INIT], check=True)

@@ -103,6 +103,7 @@ static void test_ranges(uint8_t *buf)
 static void test_flags(uint8_t *buf)
 {
 	uint64_t va = (uintptr_t)buf;
+	unsigned int bit;
 
 	refused(buf, PAGE, va, IBV_ACCESS_REMOTE_WRITE, EINVAL,
 		"remote write without local write");
@@ -117,7 +118,12 @@ static void test_flags(uint8_t *buf)
 	accepted(buf, PAGE, va, LOCAL | IBV_ACCESS_MW_BIND, "window binding");
 	accepted(buf, PAGE, va, ALL_ACCESS | IBV_ACCESS_RELAXED_ORDERING,
 		 "all rights, relaxed ordering");
-	accepted(buf, PAGE, va, LOCAL | 1U << 25, "an unknown optional flag");
+	refused(buf, PAGE, va, LOCAL | 1U << 30, EINVAL,
+		"an unknown flag above the optional ones");
+	for (bit = 20; bit < 30; bit++)
+		accepted(buf, PAGE, va, LOCAL | 1U << bit, "an optional flag");
+	accepted(buf, PAGE, va, LOCAL | IBV_ACCESS_OPTIONAL_RANGE,
+		 "all optional flags");
 }
 
 static void test_memory(void)

@@ -1,73 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 300
  *
- * Processes killed while they register, bind, re-register, transfer and let
- * go, in any phase: nothing of theirs is left.
+ * Usage: test_dead_process [--kills N] [--seed N]
+ *
+ * Processes killed in every phase of what they do with memory: while they
+ * register, bind, transfer, re-register, fork, deregister and exit; MRs and
+ * windows made and unmade in any order. Nothing of theirs is left.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "counts.h"
 #include "tap.h"
 #include "window.h"
 
-#define DEATHS	50
-#define LENGTH	(256 * 1024u)
+#define LENGTH	(128u << 10)
 #define FULL	(BINDABLE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-#define WINDOWS	4
+#define MRS	5
+#define WINDOWS	6
+#define IN_FLIGHT 6
+/* What caches keep for later is looked at now and then. */
+#define LOOK_EVERY 100
 
 /* What a process makes and unmakes, over and over. */
 struct life {
 	struct pair pair;
 	uint8_t *buf;
-	struct ibv_mr *mr, *dm_mr;
+	struct ibv_mr *mr[MRS];
 	struct ibv_mw *mw[WINDOWS];
+	struct ibv_mr *bound_to[WINDOWS];
 	struct ibv_dm *dm;
+	struct ibv_mr *dm_mr;
 };
 
-static void reg(struct life *life)
+static unsigned int below(unsigned int limit)
 {
-	life->mr = must_reg(life->pair.pd, life->buf, LENGTH, FULL);
+	return random() % limit;
 }
 
-static void alloc_windows(struct life *life)
+static void reg_or_alloc(struct life *life, unsigned int which)
 {
-	int i;
+	if (which < MRS) {
+		unsigned int skip = below(LENGTH / 2);
 
-	for (i = 0; i < WINDOWS; i++)
-		life->mw[i] = must_alloc_mw(life->pair.pd, i & 1 ?
-					    IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
-}
-
-static void bind_windows(struct life *life)
-{
-	int i;
-
-	for (i = 0; i < WINDOWS; i++)
-		must_bind(&apis[0], &life->pair.b, life->mw[i], life->mr,
-			  (uintptr_t)life->buf + i, 1000,
-			  IBV_ACCESS_REMOTE_WRITE);
-}
-
-static void use_windows(struct life *life)
-{
-	int i;
-
-	for (i = 0; i < WINDOWS; i++)
-		if (ask(&life->pair, IBV_WR_RDMA_WRITE, life->mw[i]->rkey,
-			(uintptr_t)life->buf + i, 1000).status)
-			tap_bail("writing through window %d", i);
-}
-
-static void be_refused(struct life *life)
-{
-	if (ibv_dereg_mr(life->mr) != EBUSY)
-		tap_bail("deregistering with windows bound");
+		life->mr[which] = must_reg(life->pair.pd, life->buf + skip,
+					   1 + below(LENGTH - skip), FULL);
+		return;
+	}
+	which -= MRS;
+	life->mw[which] = must_alloc_mw(life->pair.pd, which & 1 ?
+					IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+	life->bound_to[which] = NULL;
 }
 
 static void use_dm(struct life *life)
@@ -81,72 +73,209 @@ static void use_dm(struct life *life)
 				    IBV_ACCESS_ZERO_BASED | ALL_ACCESS);
 	if (!life->dm_mr)
 		tap_bail("ibv_reg_dm_mr: %s", strerror(errno));
-	if (ask(&life->pair, IBV_WR_RDMA_WRITE, life->dm_mr->rkey, 0,
-		60000).status)
-		tap_bail("writing to on-NIC memory");
 }
 
-static void free_windows(struct life *life)
+/* MRs and windows, one by one, in any order. */
+static void reg(struct life *life)
 {
-	int i;
+	unsigned int order[MRS + WINDOWS], i, other;
+
+	for (i = 0; i < MRS + WINDOWS; i++) {
+		other = below(i + 1);
+		order[i] = order[other];
+		order[other] = i;
+	}
+	for (i = 0; i < MRS + WINDOWS; i++)
+		reg_or_alloc(life, order[i]);
+	use_dm(life);
+}
+
+static void bind(struct life *life)
+{
+	unsigned int i;
+
+	for (i = 0; i < WINDOWS; i++) {
+		struct ibv_mr *mr = life->mr[below(MRS)];
+
+		/* One each of both types stays unbound. */
+		if (i >= 2)
+			life->bound_to[i] = mr;
+		if (i >= 2)
+			must_bind(&apis[i % 4 / 2], &life->pair.b, life->mw[i],
+				  mr, (uintptr_t)mr->addr, mr->length,
+				  IBV_ACCESS_REMOTE_WRITE);
+	}
+}
+
+/* Many requests at once, through windows, MRs and to on-NIC memory. */
+static void traffic(struct life *life)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	for (i = 0; i < IN_FLIGHT; i++) {
+		struct ibv_mr *mr = life->mr[i % MRS];
+		struct request request = {
+			.opcode = IBV_WR_RDMA_WRITE, .local = life->pair.a.buf,
+			.lkey = life->pair.a.mr->lkey, .rkey = mr->rkey,
+			.remote = (uintptr_t)mr->addr,
+			.length = mr->length < 60000 ? mr->length : 60000,
+		};
+
+		if (i >= 2 && life->bound_to[i])
+			request = (struct request){
+				.opcode = IBV_WR_RDMA_WRITE, .length = 1,
+				.local = life->pair.a.buf,
+				.lkey = life->pair.a.mr->lkey,
+				.rkey = life->mw[i]->rkey,
+				.remote = (uintptr_t)life->bound_to[i]->addr,
+			};
+		if (i == 0) {
+			request.remote = 0;
+			request.rkey = life->dm_mr->rkey;
+		}
+		if (post(&life->pair.a, &request))
+			tap_bail("posting");
+	}
+	for (i = 0; i < IN_FLIGHT; i++)
+		if (!wait_wc(life->pair.a.send_cq, &wc) || wc.status)
+			tap_bail("request %u: %s", i,
+				 ibv_wc_status_str(wc.status));
+}
+
+static bool is_held(const struct life *life, const struct ibv_mr *mr)
+{
+	unsigned int i;
 
 	for (i = 0; i < WINDOWS; i++)
-		if (ibv_dealloc_mw(life->mw[i]))
-			tap_bail("ibv_dealloc_mw");
+		if (life->mw[i] && life->bound_to[i] == mr)
+			return true;
+	return false;
 }
 
 static void rereg(struct life *life)
 {
-	int i;
+	unsigned int i;
+	int err;
 
-	for (i = 0; i < 20; i++)
-		if (ibv_rereg_mr(life->mr, IBV_REREG_MR_CHANGE_TRANSLATION,
-				 NULL, life->buf, LENGTH - i * 4096, 0))
+	for (i = 0; i < 2 * MRS; i++) {
+		struct ibv_mr *mr = life->mr[i % MRS];
+
+		errno = 0;
+		err = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+				   life->buf + below(LENGTH / 2),
+				   1 + below(LENGTH / 2), 0);
+		if (errno != (is_held(life, mr) ? EBUSY : 0) || !err != !errno)
 			tap_bail("ibv_rereg_mr: %s", strerror(errno));
+	}
 }
 
-static void let_go(struct life *life)
+/* Children that have the device's file too, and may outlive their parent. */
+static void multiply(struct life *life)
 {
-	if (ibv_dereg_mr(life->dm_mr) || ibv_free_dm(life->dm) ||
-	    ibv_dereg_mr(life->mr))
-		tap_bail("letting go");
+	pid_t pid = fork();
+
+	if (!pid) {
+		memset(life->buf, 1, LENGTH);
+		memset(life->pair.a.buf, 1, life->pair.config.buffer_size);
+		_exit(0);
+	}
+	memset(life->buf, 2, LENGTH);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		tap_bail("fork: %s", strerror(errno));
 }
 
-static void (* const phases[])(struct life *life) = {
-	reg, alloc_windows, bind_windows, use_windows, be_refused, use_dm,
-	free_windows, rereg, let_go,
+/* MRs refuse as long as windows are bound; windows go in any order. */
+static void dereg(struct life *life)
+{
+	unsigned int left = MRS + WINDOWS, which;
+	int err;
+
+	if (ibv_dereg_mr(life->dm_mr) || ibv_free_dm(life->dm))
+		tap_bail("letting on-NIC memory go");
+	while (left) {
+		which = below(MRS + WINDOWS);
+		if (which >= MRS && life->mw[which - MRS]) {
+			if (ibv_dealloc_mw(life->mw[which - MRS]))
+				tap_bail("ibv_dealloc_mw");
+			life->mw[which - MRS] = NULL;
+			left--;
+		} else if (which < MRS && life->mr[which]) {
+			err = ibv_dereg_mr(life->mr[which]);
+			if (err != (is_held(life, life->mr[which]) ? EBUSY : 0))
+				tap_bail("ibv_dereg_mr: %s", strerror(err));
+			if (err)
+				continue;
+			life->mr[which] = NULL;
+			left--;
+		}
+	}
+}
+
+/* With all there is. */
+static void leave(struct life *life)
+{
+	(void)life;
+	_exit(0);
+}
+
+static const struct phase {
+	const char *name;
+	void (*act)(struct life *life);
+} phases[] = {
+	{ "registering", reg }, { "binding", bind }, { "traffic", traffic },
+	{ "re-registering", rereg }, { "forking", multiply },
+	{ "exiting", leave }, { "deregistering", dereg },
 };
 
 #define PHASES	((int)(sizeof(phases) / sizeof(phases[0])))
 
 /* Says which phase begins, and waits for nobody. */
-static _Noreturn void live(int say)
+static _Noreturn void live(int say, int end, unsigned int seed)
 {
+	struct pair_config config = pair_defaults;
 	struct ibv_device_attr attr;
 	struct life life = {};
 	char phase;
 	int i;
 
-	pair_open(&life.pair, open_nic(NULL, &attr), &pair_defaults);
+	srandom(seed);
+	setpgid(0, 0);
+	config.send_ops = WINDOW_OPS;
+	pair_open(&life.pair, open_nic(NULL, &attr), &config);
 	pair_connect(&life.pair);
 	life.buf = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (life.buf == MAP_FAILED)
 		tap_bail("mmap: %s", strerror(errno));
 	for (i = 0;; i = (i + 1) % PHASES) {
+		if (phases[i].act == leave && i != end)
+			continue;
 		phase = i;
 		if (write(say, &phase, 1) != 1)
 			exit(1);
-		phases[i](&life);
+		phases[i].act(&life);
 	}
 }
 
-/* Kills a process in its second round, in phase @phase or soon after. */
+/* For the seed to choose the moment, not to wait for anything. */
+static void linger(unsigned int max_us)
+{
+	struct timespec pause = { .tv_nsec = below(max_us) * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
+/*
+ * Kills a process in phase @phase or soon after, first alone, then with all of
+ * its descendants. An exit may be over before that.
+ */
 static bool die_in(int phase)
 {
-	int ends[2], status, round = 0;
-	char at;
+	int ends[2], status, rounds = 1 + below(2);
+	unsigned int seed = random();
 	pid_t pid;
+	char at;
 
 	if (pipe(ends))
 		tap_bail("pipe: %s", strerror(errno));
@@ -154,55 +283,30 @@ static bool die_in(int phase)
 	pid = fork();
 	if (!pid) {
 		close(ends[0]);
-		live(ends[1]);
+		live(ends[1], phase, seed);
 	}
 	close(ends[1]);
-	while (round < 2 && read(ends[0], &at, 1) == 1)
-		round += at == phase;
+	/* Who exits does it in his first round. */
+	if (phases[phase].act == leave)
+		rounds = 1;
+	while (rounds && read(ends[0], &at, 1) == 1)
+		rounds -= at == phase;
+	linger(below(2) ? 200 : 10000);
 	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
+	if (waitpid(pid, &status, 0) != pid)
+		tap_bail("waitpid: %s", strerror(errno));
+	linger(1000);
+	kill(-pid, SIGKILL);
+	/* Descendants too are this process's to wait for. */
+	while (waitpid(-1, NULL, 0) > 0)
+		;
 	close(ends[0]);
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	if (phases[phase].act == leave && WIFEXITED(status))
+		return !rounds && !WEXITSTATUS(status);
+	return !rounds && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* Lines of a debugfs file beside its head. */
-static int live_entries(const char *file)
-{
-	char command[128];
-	int lines = -1;
-	FILE *pipe;
-
-	snprintf(command, sizeof(command),
-		 "cat /sys/kernel/debug/moor/*/%s | tail -n +2 | wc -l", file);
-	pipe = popen(command, "r");
-	if (!pipe || fscanf(pipe, "%d", &lines) != 1)
-		tap_bail("%s", command);
-	pclose(pipe);
-	return lines;
-}
-
-static long pinned_pages(void)
-{
-	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "r");
-	FILE *file = fopen("/proc/vmstat", "r");
-	long value, pinned = 0;
-	char name[64];
-
-	/* The counts lag behind by what each processor has not handed in. */
-	if (!refresh || !file || fgetc(refresh) != EOF)
-		tap_bail("reading the counts of pages");
-	while (fscanf(file, "%63s %ld", name, &value) == 2) {
-		if (!strcmp(name, "nr_foll_pin_acquired"))
-			pinned += value;
-		if (!strcmp(name, "nr_foll_pin_released"))
-			pinned -= value;
-	}
-	fclose(refresh);
-	fclose(file);
-	return pinned;
-}
-
-/* All of the NIC's memory can be had, and all of its windows. */
+/* All of the NIC's memory can be had. */
 static void expect_all_free(void)
 {
 	struct ibv_device_attr_ex attr = {};
@@ -219,20 +323,47 @@ static void expect_all_free(void)
 	ibv_close_device(ctx);
 }
 
-int main(void)
+static void kill_many(unsigned int kills)
 {
+	int killed[PHASES] = {}, tried[PHASES] = {}, phase;
 	long pinned = pinned_pages();
-	int i, killed[PHASES] = {}, tried[PHASES] = {};
+	unsigned int i;
 
-	for (i = 0; i < DEATHS; i++) {
-		tried[i % PHASES]++;
-		killed[i % PHASES] += die_in(i % PHASES);
+	for (i = 0; i < kills; i++) {
+		phase = i % PHASES;
+		tried[phase]++;
+		killed[phase] += die_in(phase);
+		if (i % LOOK_EVERY == LOOK_EVERY - 1)
+			expect_nothing_left(pinned);
 	}
-	for (i = 0; i < PHASES; i++)
-		tap_is(killed[i], tried[i], "killed in phase %d", i);
-	tap_is(live_entries("mr"), 0, "no MR is left");
-	tap_is(live_entries("windows"), 0, "no window is left");
-	tap_is(pinned_pages() - pinned, 0, "no page stays pinned");
+	for (phase = 0; phase < PHASES; phase++)
+		tap_is(killed[phase], tried[phase], "killed while %s: %d times",
+		       phases[phase].name, tried[phase]);
+	expect_nothing_left(pinned);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "kills", required_argument, NULL, 'k' },
+		{ "seed", required_argument, NULL, 's' },
+		{},
+	};
+	unsigned int kills = 50, seed = time(NULL);
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'k')
+			kills = strtoul(optarg, NULL, 0);
+		else if (option == 's')
+			seed = strtoul(optarg, NULL, 0);
+		else
+			tap_bail("usage: test_dead_process [--kills N] [--seed N]");
+	}
+	tap_diag("seed %u", seed);
+	srandom(seed);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	kill_many(kills);
 	expect_all_free();
 	return tap_done();
 }

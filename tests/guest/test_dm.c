@@ -171,6 +171,8 @@ static void test_reg(void)
 		      "remote write without local write");
 	expect_no_reg(dm, 0, LENGTH, RIGHTS | IBV_ACCESS_HUGETLB, EOPNOTSUPP,
 		      "huge pages");
+	expect_no_reg(dm, 0, LENGTH, RIGHTS | IBV_ACCESS_ON_DEMAND, EOPNOTSUPP,
+		      "on demand");
 
 	mr = reg(dm, 0, 0, RIGHTS);
 	tap_ok(mr, "no bytes are registered");
@@ -260,6 +262,30 @@ static void test_local(void)
 	ibv_free_dm(dm);
 }
 
+/* A window on it holds it as any other MR. */
+static void test_window(enum ibv_mw_type type)
+{
+	struct ibv_dm *dm = must_alloc(LENGTH);
+	struct ibv_mr *mr = reg(dm, 0, LENGTH, RIGHTS | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
+
+	if (!mr)
+		tap_bail("ibv_reg_dm_mr: %s", strerror(errno));
+	must_bind(&apis[0], &pair.b, mw, mr, 100, 200, IBV_ACCESS_REMOTE_WRITE);
+	tap_is(ibv_dereg_mr(mr), EBUSY, "window of type %d: dereg: EBUSY",
+	       (int)type);
+	store(dm, 0, LENGTH, 1);
+	fill(pair.a.buf, 200, 9);
+	tap_ok(!ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, 100, 200).status &&
+	       holds(dm, 100, 200, 9), "and it works");
+	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, 101, 200).status,
+	       IBV_WC_REM_ACCESS_ERR, "in its range alone");
+	revive(&pair);
+	tap_is(ibv_dealloc_mw(mw), 0, "dealloc");
+	tap_is(ibv_dereg_mr(mr), 0, "then dereg");
+	tap_is(ibv_free_dm(dm), 0, "free");
+}
+
 static void test_import(void)
 {
 	struct ibv_dm *dm = must_alloc(LENGTH), *twin;
@@ -300,6 +326,8 @@ int main(void)
 	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
 		test_remote(offsets[i]);
 	test_local();
+	test_window(IBV_MW_TYPE_1);
+	test_window(IBV_MW_TYPE_2);
 	test_import();
 	return tap_done();
 }

@@ -89,6 +89,45 @@ static int tracked_windows(const struct ibv_mr *mr)
 	       count : -2;
 }
 
+/* All that "rdma resource" says, with single spaces. */
+static const char *resources(void)
+{
+	static char text[65536];
+	FILE *pipe = popen("rdma resource show mr -dd | tr -s ' \\t\\n' ' '",
+			   "r");
+	size_t size = pipe ? fread(text, 1, sizeof(text) - 1, pipe) : 0;
+
+	if (!pipe || pclose(pipe))
+		tap_bail("rdma resource: no answer");
+	text[size] = 0;
+	return text;
+}
+
+/*
+ * In what resources() gave: the MR, whose it is, and this window as its holder of
+ * number @n.
+ */
+static bool resource_names(const char *text, const struct ibv_mr *mr,
+			   const struct ibv_mw *mw, int n)
+{
+	char owner[128], window[192];
+	const char *found, *end;
+
+	snprintf(owner, sizeof(owner), "rkey 0x%x lkey 0x%x mrlen %zu pdn ",
+		 mr->rkey, mr->lkey, mr->length);
+	found = strstr(text, owner);
+	end = found ? strstr(found, "dev moor") : NULL;
+	snprintf(owner, sizeof(owner), "pid %d comm test_holders", getpid());
+	snprintf(window, sizeof(window),
+		 "drv_window%d_rkey 0x%x drv_window%d_type %d drv_window%d_qpn 0x%x drv_window%d_pid %d ",
+		 n, mw->rkey, n, (int)mw->type, n, pair.b.qp->qp_num, n,
+		 getpid());
+	if (!found || !strstr(found, owner) || !strstr(found, window))
+		return false;
+	return !end || (strstr(found, owner) < end &&
+			strstr(found, window) < end);
+}
+
 static bool is_window(const struct moor_window *window,
 		      const struct ibv_mw *mw, int type, uint64_t iova,
 		      uint64_t length, uint32_t access)
@@ -105,6 +144,7 @@ static void check_listing(const struct ibv_mr *mr, struct ibv_mw *mws[2])
 	char wanted[64], line[512] = "";
 	struct moor_window list[3];
 	uint32_t bound = 99;
+	const char *text;
 	int i, n, found = 0;
 
 	n = query_windows((struct ibv_mr *)mr, list, 3, &bound);
@@ -122,6 +162,12 @@ static void check_listing(const struct ibv_mr *mr, struct ibv_mw *mws[2])
 	tap_ok(n == 0 && bound == 2, "no room: two counted");
 
 	tap_is(tracked_windows(mr), 2, "rdma resource: two windows");
+	text = resources();
+	tap_ok((resource_names(text, mr, mws[0], 0) &&
+		resource_names(text, mr, mws[1], 1)) ||
+	       (resource_names(text, mr, mws[0], 1) &&
+		resource_names(text, mr, mws[1], 0)),
+	       "rdma resource: their keys, types, QPs and owners, and the MR's");
 	snprintf(wanted, sizeof(wanted), "%d test_holders", getpid());
 	tap_ok(debugfs_windows(line, sizeof(line), mws[0]->rkey) &&
 	       strstr(line, wanted), "debugfs: the first, and its owner");
@@ -177,8 +223,10 @@ static void test_many(void)
 				     pair.config.buffer_size, FULL);
 	static struct moor_window list[MANY + 1];
 	static struct ibv_mw *mws[MANY];
-	uint32_t bound = 0;
 	int i, j, n, found = 0;
+	uint32_t bound = 0;
+	const char *text;
+	char key[32];
 
 	for (i = 0; i < MANY; i++) {
 		mws[i] = must_alloc_mw(pair.pd, IBV_MW_TYPE_1);
@@ -192,6 +240,12 @@ static void test_many(void)
 			found += list[j].rkey == mws[i]->rkey;
 	tap_is(found, MANY, "each of them once");
 	tap_is(tracked_windows(mr), MANY, "rdma resource: %d", MANY);
+	text = resources();
+	for (found = 0, i = 0; i < MANY; i++) {
+		snprintf(key, sizeof(key), "_rkey 0x%x ", mws[i]->rkey);
+		found += !!strstr(text, key);
+	}
+	tap_is(found, 8, "rdma resource: as many of them as it lists");
 	for (i = 0; i < MANY; i++)
 		ibv_dealloc_mw(mws[i]);
 	tap_is(ibv_dereg_mr(mr), 0, "dereg when they are gone");
@@ -264,6 +318,29 @@ static void test_reasons(struct ibv_pd *pd, uint64_t max_mr_size)
 	expect_reason("still", ctx, MOOR_REFUSAL_LENGTH, EINVAL, 0,
 		      max_mr_size, buf, 0);
 	munmap(buf, 64 * PAGE);
+}
+
+/* The administrator finds them all, with the process they happened to. */
+static void test_debugfs_reasons(void)
+{
+	static const struct {
+		int error;
+		const char *reason;
+		int count;
+	} wanted[] = {
+		{ EFAULT, "page", 2 }, { EOPNOTSUPP, "flags", 1 },
+		{ EINVAL, "length", 1 }, { EBUSY, "windows", 1 },
+	};
+	char line[128];
+	size_t i;
+
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		snprintf(line, sizeof(line), "%7d %-15s %5d %-8s ", getpid(),
+			 "test_holders", wanted[i].error, wanted[i].reason);
+		tap_is(grep("cat /sys/kernel/debug/moor/*/refusals", line, NULL,
+			    0), wanted[i].count, "debugfs: %s",
+		       wanted[i].reason);
+	}
 }
 
 static void test_rereg_reason(void)
@@ -355,5 +432,6 @@ int main(int argc, char *argv[])
 	test_many();
 	test_reasons(pair.pd, attr.max_mr_size);
 	test_rereg_reason();
+	test_debugfs_reasons();
 	return tap_done();
 }

@@ -169,6 +169,12 @@ static void test_errors(void)
 	munmap(hole + 2 * PAGE, PAGE);
 	mr = must_reg(home.pd, old_buf, LENGTH, FULL);
 	expect_error(mr, 0, NULL, NULL, 0, 0, EINVAL, "no flags");
+	expect_error(mr, 8, NULL, NULL, 0, 0, EINVAL, "an unknown flag");
+	expect_error(mr, trans, NULL, new_buf, 0, 0, EINVAL, "no bytes");
+	expect_error(mr, IBV_REREG_MR_CHANGE_PD, away.pd, NULL, 0, REDUCED,
+		     EINVAL, "rights without their flag");
+	expect_error(mr, rights, NULL, NULL, 0, REDUCED | 1U << 12, EINVAL,
+		     "an unknown right");
 	expect_error(mr, trans, NULL, hole, 4 * PAGE, 0, EFAULT,
 		     "a range with a hole");
 	expect_error(mr, trans, NULL, read_only, PAGE, 0, EFAULT,
@@ -222,10 +228,73 @@ static void test_read_only(void)
 	munmap(page, PAGE);
 }
 
+/* Side a reads 512 bytes at @iova; they are those of @buf. */
+static bool reads_as(const struct ibv_mr *mr, uint64_t iova, uint8_t *buf)
+{
+	fill(home.a.buf, 512, 1);
+	fill(buf, 512, 9);
+	return ask_once(&home, IBV_WR_RDMA_READ, mr->rkey,
+			(void *)(uintptr_t)iova) == IBV_WC_SUCCESS &&
+	       is_filled(home.a.buf, 512, 9);
+}
+
+static bool refused_at(const struct ibv_mr *mr, uint64_t iova)
+{
+	return ask_once(&home, IBV_WR_RDMA_READ, mr->rkey,
+			(void *)(uintptr_t)iova) == IBV_WC_REM_ACCESS_ERR;
+}
+
+/* Addresses from 0 stay so until the access flags change; then they do. */
+static void test_zero_based(void)
+{
+	struct ibv_mr *mr = must_reg(home.pd, old_buf + 63, LENGTH - 63,
+				     FULL | IBV_ACCESS_ZERO_BASED);
+	uint8_t *buf = new_buf + 4095;
+
+	tap_ok(reads_as(mr, 0, old_buf + 63), "zero-based: from 0");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf,
+			    2 * PAGE, 0), 0, "zero-based: other memory");
+	tap_ok(reads_as(mr, 0, buf) &&
+	       reads_as(mr, 2 * PAGE - 512, buf + 2 * PAGE - 512) &&
+	       refused_at(mr, 2 * PAGE - 511), "zero-based: still from 0");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION |
+			    IBV_REREG_MR_CHANGE_ACCESS, NULL, old_buf + 1, PAGE,
+			    FULL), 0, "zero-based: no more");
+	tap_ok(reads_as(mr, (uintptr_t)old_buf + 1, old_buf + 1) &&
+	       refused_at(mr, 0), "zero-based: by its address");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    FULL | IBV_ACCESS_ZERO_BASED), 0,
+	       "zero-based: again, by the flags alone");
+	tap_ok(reads_as(mr, 0, old_buf + 1) &&
+	       refused_at(mr, (uintptr_t)old_buf + 1),
+	       "zero-based: from 0 again");
+	tap_is(ibv_dereg_mr(mr), 0, "zero-based: dereg");
+}
+
+/* An iova of one's own stays with the memory, and ends with another one. */
+static void test_iova(void)
+{
+	uint64_t iova = -16ull * PAGE;
+	struct ibv_mr *mr = ibv_reg_mr_iova(home.pd, old_buf, LENGTH, iova,
+					    FULL);
+
+	if (!mr)
+		tap_bail("ibv_reg_mr_iova: %s", strerror(errno));
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    REDUCED), 0, "iova: other rights");
+	tap_ok(reads_as(mr, iova, old_buf), "iova: it stays");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, new_buf,
+			    LENGTH, 0), 0, "iova: other memory");
+	tap_ok(reads_as(mr, (uintptr_t)new_buf, new_buf) &&
+	       refused_at(mr, iova), "iova: it is the memory's address now");
+	tap_is(ibv_dereg_mr(mr), 0, "iova: dereg");
+}
+
 static void test_window(enum ibv_mw_type type)
 {
 	struct ibv_mr *mr = must_reg(home.pd, old_buf, LENGTH, FULL);
 	struct ibv_mw *mw = must_alloc_mw(home.pd, type);
+	long pinned = pinned_kib();
 	int flags, got;
 
 	must_bind(&apis[0], &home.b, mw, mr, (uintptr_t)old_buf, LENGTH,
@@ -237,6 +306,10 @@ static void test_window(enum ibv_mw_type type)
 				   REDUCED : 0);
 		tap_ok(got && errno == EBUSY,
 		       "type %d window bound: flags %d: EBUSY", (int)type,
+		       flags);
+		tap_ok(mr->pd == home.pd && mr->addr == old_buf &&
+		       mr->length == LENGTH && pinned_kib() == pinned,
+		       "type %d window bound: flags %d: as it was", (int)type,
 		       flags);
 	}
 	tap_ok(writes(&home, mw->rkey, old_buf, new_buf),
@@ -285,6 +358,8 @@ int main(void)
 		test_combination(flags);
 	test_errors();
 	test_read_only();
+	test_zero_based();
+	test_iova();
 	test_window(IBV_MW_TYPE_1);
 	test_window(IBV_MW_TYPE_2);
 	test_many();

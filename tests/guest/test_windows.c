@@ -356,6 +356,8 @@ static void test_bad_binds(void)
 		tap_ok(refused_with(o, bad_binds[i].syndrome) &&
 		       query_state(&pair.b) == IBV_QPS_ERR, "%s: bind: %s",
 		       title(), bad_binds[i].name);
+		/* ibv_bind_mw(3): who sees it fail puts the old key back. */
+		tap_is(b.mw->rkey, b.new_key, "posting made the key current");
 		b.mw->rkey = key;
 		revive(&pair);
 		expect_refused(bad_binds[i].name, IBV_WR_RDMA_WRITE, b.new_key,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "mr.h"
+#include "transfer.h"
 
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
 		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC)
@@ -224,6 +224,34 @@ static void test_revoke_batch(void)
 	   "keys behind the count");
 }
 
+/* Re-registered between two packets: what has begun does not go on elsewhere. */
+static void test_message(void)
+{
+	uint64_t buf = take(g, LEN), elsewhere = take(g, LEN);
+	uint32_t key = make_mr(g, 5, RIGHTS, buf, LEN);
+	struct moor_mr_context e = good_entry(buf);
+	struct segment segment = { .addr = buf, .length = LEN, .key = key };
+	struct stream to = {
+		.actor = &user, .segments = &segment, .num_segments = 1,
+		.need = MOOR_ACCESS_REMOTE_WRITE,
+	};
+	static const uint8_t data[LEN] = { [0 ... LEN - 1] = 7 };
+	struct stream from = { .bytes = data }, *culprit;
+	uint8_t *there = at(g, elsewhere);
+
+	ok(!transfer(g->nic, &to, &from, LEN / 2, &culprit), "half a message");
+	e.xlat = flat(elsewhere);
+	revoke_key(g, key);
+	put_entry(g, key, &e, MOOR_MRC_TYPE_MR);
+	ok(transfer(g->nic, &to, &from, LEN / 2, &culprit) == MOOR_SYN_KEY &&
+	   culprit == &to && !there[0] && !there[LEN / 2],
+	   "re-registered: the other half fails and goes nowhere");
+	to.offset = 0;
+	from.offset = 0;
+	ok(!transfer(g->nic, &to, &from, LEN, &culprit) && there[0] == 7 &&
+	   there[LEN - 1] == 7, "the next message meets the new place alone");
+}
+
 int main(void)
 {
 	int strict;
@@ -235,6 +263,7 @@ int main(void)
 		test_kinds();
 		test_forgetful_driver(strict);
 		test_revoke_batch();
+		test_message();
 		guest_stop(g);
 	}
 	return done();

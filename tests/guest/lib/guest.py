@@ -38,9 +38,9 @@ def read(path):
 
 
 def write(path, text):
-    """Writes to a file in sysfs or procfs."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
+    """Writes to a file in sysfs or procfs, once: buffers try again as they are closed."""
+    with open(path, "wb", buffering=0) as file:
+        file.write(text.encode("ascii"))
 
 
 def wait_for(condition, seconds=20):
@@ -58,6 +58,30 @@ def run(*command):
     done_ = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, check=False)
     return done_.returncode, done_.stdout.decode(errors="replace")
+
+
+def control_port(nic=0):
+    """The device file of a NIC's control socket, or nothing without --control."""
+    for path in glob.glob("/sys/class/virtio-ports/*/name"):
+        if read(path).strip() == f"moor.control.{nic}":
+            return "/dev/" + os.path.basename(os.path.dirname(path))
+    return None
+
+
+def control(command, nic=0):
+    """Asks a NIC to misbehave (moor-nic(1), CONTROL SOCKET): its answer without "ok".
+
+    What it refuses is a mistake of the test's: an exception.
+    """
+    with open(control_port(nic), "r+b", buffering=0) as port:
+        port.write(command.encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += port.read(4096)
+    answer = answer.decode().strip()
+    if not answer.startswith("ok"):
+        raise RuntimeError(f"{command}: {answer}")
+    return answer[2:].strip()
 
 
 def has_iommu():

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "raw.h"
 
@@ -32,6 +35,34 @@ int raw_call(int fd, const struct raw *raw)
 	written = write(fd, hdr, size);
 	free(hdr);
 	return written == (ssize_t)size ? 0 : errno;
+}
+
+/* Calls a method, all attributes mandatory; handles come back. 0 or an errno. */
+int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
+	      unsigned int num)
+{
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[16];
+	} call = {
+		.hdr = {
+			.length = sizeof(call.hdr) + num * sizeof(call.attrs[0]),
+			.object_id = object, .method_id = method, .num_attrs = num,
+		},
+	};
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < num; i++) {
+		call.attrs[i].attr_id = attrs[i].id;
+		call.attrs[i].len = attrs[i].size;
+		call.attrs[i].flags = UVERBS_ATTR_F_MANDATORY;
+		call.attrs[i].data = attrs[i].data;
+	}
+	err = ioctl(fd, RDMA_VERBS_IOCTL, &call) ? errno : 0;
+	for (i = 0; i < num; i++)
+		attrs[i].data = call.attrs[i].data;
+	return err;
 }
 
 /* Opens the first uverbs device; negative if there is none. */

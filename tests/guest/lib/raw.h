@@ -20,6 +20,16 @@ struct raw {
 };
 
 int raw_call(int fd, const struct raw *raw);
+
+/* An attribute of a method; objects and small values are in @data itself. */
+struct raw_attr {
+	uint16_t id;		/* UVERBS_ATTR_* */
+	uint16_t size;
+	uint64_t data;
+};
+
+int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
+	      unsigned int num);
 int raw_open(void);
 
 #endif /* RAW_H */

@@ -41,8 +41,12 @@ int moor_cmdq_init(struct moor_dev *mdev)
 	cmdq->slots = kzalloc_objs(*cmdq->slots, entries);
 	if (!cmdq->slots)
 		return -ENOMEM;
-	for (i = 0; i < entries; i++)
+	cmdq->timeout_ms = MOOR_CMD_TIMEOUT_MS;
+	for (i = 0; i < entries; i++) {
 		init_completion(&cmdq->slots[i].wake);
+		cmdq->slots[i].tag = i;
+		cmdq->slots[i].done = true;
+	}
 
 	cmdq->free_tags = bitmap_alloc(entries, GFP_KERNEL);
 	if (!cmdq->free_tags)
@@ -83,13 +87,19 @@ void moor_cmdq_destroy(struct moor_dev *mdev)
 	kfree(cmdq->slots);
 }
 
-/* Hand what the device has completed to those who wait for it. */
-static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
+/*
+ * Hand what the device has completed to those who wait for it. As many looks as
+ * there are entries are enough: a device that writes without end keeps nobody
+ * here.
+ */
+static void moor_cmd_reap_locked(struct moor_dev *mdev)
 {
-	u32 mask = moor_cmdq_entries(cmdq) - 1;
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	u32 entries = moor_cmdq_entries(cmdq);
+	u32 mask = entries - 1;
 
 	lockdep_assert_held(&cmdq->reap_lock);
-	for (;;) {
+	while (entries--) {
 		struct moor_cpl *cpl = &cmdq->cpl[cmdq->consumer & mask];
 		u32 phase = !((cmdq->consumer >> cmdq->log_size) & 1);
 		struct moor_cmd_slot *slot;
@@ -101,9 +111,13 @@ static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
 		dma_rmb();
 		cmdq->consumer++;
 		tag = le16_to_cpu(cpl->tag);
-		if (tag > mask || test_bit(tag, cmdq->free_tags))
+		slot = &cmdq->slots[tag & mask];
+		if (slot->tag != tag || slot->done) {
+			dev_warn_ratelimited(&mdev->pdev->dev,
+					     "completion of no command: tag %#x\n",
+					     tag);
 			continue;
-		slot = &cmdq->slots[tag];
+		}
 		slot->status = cpl->status;
 		slot->detail = le32_to_cpu(cpl->detail);
 		memcpy(slot->out, cpl->out, sizeof(slot->out));
@@ -121,12 +135,13 @@ static void moor_cmd_reap_locked(struct moor_cmdq *cmdq)
 	}
 }
 
-static void moor_cmd_reap(struct moor_cmdq *cmdq)
+static void moor_cmd_reap(struct moor_dev *mdev)
 {
+	struct moor_cmdq *cmdq = &mdev->cmdq;
 	unsigned long flags;
 
 	spin_lock_irqsave(&cmdq->reap_lock, flags);
-	moor_cmd_reap_locked(cmdq);
+	moor_cmd_reap_locked(mdev);
 	spin_unlock_irqrestore(&cmdq->reap_lock, flags);
 }
 
@@ -153,12 +168,11 @@ static void moor_cmd_arm(struct moor_dev *mdev)
 irqreturn_t moor_cmd_interrupt(int irq, void *data)
 {
 	struct moor_dev *mdev = data;
-	struct moor_cmdq *cmdq = &mdev->cmdq;
 
-	moor_cmd_reap(cmdq);
-	if (READ_ONCE(cmdq->sleepers)) {
+	moor_cmd_reap(mdev);
+	if (READ_ONCE(mdev->cmdq.sleepers)) {
 		moor_cmd_arm(mdev);
-		moor_cmd_reap(cmdq);
+		moor_cmd_reap(mdev);
 	}
 	return IRQ_HANDLED;
 }
@@ -226,30 +240,39 @@ static void moor_cmd_issue(struct moor_dev *mdev, const void *cmd, size_t len,
 	moor_cmd_ring(mdev);
 }
 
+/* The next answer for this slot counts, if it bears the slot's new tag. */
+static void moor_cmd_expect(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
+{
+	spin_lock_irq(&cmdq->reap_lock);
+	slot->tag += moor_cmdq_entries(cmdq);
+	slot->done = false;
+	spin_unlock_irq(&cmdq->reap_lock);
+}
+
 static bool moor_cmd_is_done(struct moor_cmd_slot *slot)
 {
 	/* Pairs with moor_cmd_reap_locked(). */
 	return smp_load_acquire(&slot->done);
 }
 
-static bool moor_cmd_poll_once(struct moor_cmdq *cmdq,
+static bool moor_cmd_poll_once(struct moor_dev *mdev,
 			       struct moor_cmd_slot *slot)
 {
-	moor_cmd_reap(cmdq);
+	moor_cmd_reap(mdev);
 	return moor_cmd_is_done(slot);
 }
 
-static bool moor_cmd_poll(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
+static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 {
 	u64 end;
 
 	/* A look costs less than the time of day. */
-	if (moor_cmd_poll_once(cmdq, slot))
+	if (moor_cmd_poll_once(mdev, slot))
 		return true;
 	end = ktime_get_ns() + MOOR_CMD_POLL_NS;
 	do {
 		cpu_relax();
-		if (moor_cmd_poll_once(cmdq, slot))
+		if (moor_cmd_poll_once(mdev, slot))
 			return true;
 	} while (ktime_get_ns() < end);
 	return false;
@@ -259,7 +282,8 @@ static bool moor_cmd_poll(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
 static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
-	unsigned long end = jiffies + msecs_to_jiffies(MOOR_CMD_TIMEOUT_MS);
+	unsigned long end = jiffies +
+			    msecs_to_jiffies(READ_ONCE(cmdq->timeout_ms));
 	unsigned long look = msecs_to_jiffies(MOOR_CMD_LOOK_MS);
 
 	spin_lock_irq(&cmdq->reap_lock);
@@ -272,7 +296,7 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 
 	do {
 		moor_cmd_arm(mdev);
-		if (moor_cmd_poll_once(cmdq, slot))
+		if (moor_cmd_poll_once(mdev, slot))
 			break;
 		if (wait_for_completion_timeout(&slot->wake, look))
 			continue;
@@ -335,14 +359,13 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 	if (tag < 0)
 		return tag;
 	slot = &cmdq->slots[tag];
-	slot->done = false;
-
 	if (moor_is_dead(mdev)) {
 		err = -EIO;
 		goto put;
 	}
-	moor_cmd_issue(mdev, cmd, len, tag);
-	if (!moor_cmd_poll(cmdq, slot))
+	moor_cmd_expect(cmdq, slot);
+	moor_cmd_issue(mdev, cmd, len, slot->tag);
+	if (!moor_cmd_poll(mdev, slot))
 		moor_cmd_sleep(mdev, slot);
 
 	if (!moor_cmd_is_done(slot)) {

@@ -6,11 +6,16 @@
 
 #include "moor.h"
 
-static int moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len)
+/*
+ * The core has made sure that nothing uses the object. A device that refuses to
+ * let go of it would go on using its memory, so it is stopped, and with it all
+ * that it has: afterwards the memory may be freed in either case.
+ */
+static void moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len,
+			 const char *refusal)
 {
-	int err = moor_cmd_exec(mdev, cmd, len, NULL, 0);
-
-	return err && moor_is_dead(mdev) ? 0 : err;
+	if (moor_cmd_exec(mdev, cmd, len, NULL, 0))
+		moor_hw_kill(mdev, refusal);
 }
 
 int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
@@ -27,14 +32,15 @@ int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
-int moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn)
+void moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn)
 {
 	struct moor_cmd_destroy_eq cmd = {
 		.hdr.opcode = MOOR_CMD_DESTROY_EQ,
 		.eqn = cpu_to_le32(eqn),
 	};
 
-	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+	moor_cmd_end(mdev, &cmd, sizeof(cmd),
+		     "it refused to destroy an event queue");
 }
 
 int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
@@ -65,14 +71,15 @@ int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
-int moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn)
+void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn)
 {
 	struct moor_cmd_destroy_cq cmd = {
 		.hdr.opcode = MOOR_CMD_DESTROY_CQ,
 		.cqn = cpu_to_le32(cqn),
 	};
 
-	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+	moor_cmd_end(mdev, &cmd, sizeof(cmd),
+		     "it refused to destroy a completion queue");
 }
 
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
@@ -116,14 +123,15 @@ int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
 }
 
-int moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn)
+void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn)
 {
 	struct moor_cmd_destroy_qp cmd = {
 		.hdr.opcode = MOOR_CMD_DESTROY_QP,
 		.qpn = cpu_to_le32(qpn),
 	};
 
-	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+	moor_cmd_end(mdev, &cmd, sizeof(cmd),
+		     "it refused to destroy a queue pair");
 }
 
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
@@ -148,8 +156,9 @@ int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
 		.index = cpu_to_le16(index),
 		.type = MOOR_GID_NONE,
 	};
+	int err = moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 
-	return moor_cmd_end(mdev, &cmd, sizeof(cmd));
+	return err && moor_is_dead(mdev) ? 0 : err;
 }
 
 /**

@@ -101,9 +101,7 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	return 0;
 
 destroy:
-	/* Pages under a live ring stay pinned: a refusal ends the device. */
-	if (moor_cmd_destroy_cq(mdev, cq->cqn))
-		moor_hw_kill(mdev, "it refused to destroy a completion queue");
+	moor_cmd_destroy_cq(mdev, cq->cqn);
 erase:
 	xa_erase(&mdev->cqs, cq->cqn);
 	synchronize_irq(cq->eq->irq);
@@ -167,17 +165,14 @@ int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
  * @ibcq: completion queue
  * @udata: unused
  *
- * Return: 0, or an errno with the completion queue as it was.
+ * Return: 0. A device that refuses is stopped.
  */
 int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct moor_dev *mdev = to_mdev(ibcq->device);
 	struct moor_cq *cq = to_mcq(ibcq);
-	int err;
 
-	err = moor_cmd_destroy_cq(mdev, cq->cqn);
-	if (err)
-		return err;
+	moor_cmd_destroy_cq(mdev, cq->cqn);
 	xa_erase(&mdev->cqs, cq->cqn);
 	synchronize_irq(cq->eq->irq);
 	/* A CQ error comes through the asynchronous EQ. */

@@ -2,7 +2,8 @@
 /*
  * debugfs, in moor/<device>/: "mr" lists the live MRs with their context entries
  * and the shapes of their tables, "windows" the bound windows and whose they are,
- * "refusals" the last registrations that failed.
+ * "refusals" the last registrations that failed; "command_timeout_ms" may be
+ * changed.
  */
 
 #include <linux/debugfs.h>
@@ -182,6 +183,8 @@ void moor_debugfs_add(struct moor_dev *mdev)
 {
 	mdev->debugfs = debugfs_create_dir(dev_name(&mdev->ibdev.dev),
 					   moor_debugfs_root);
+	debugfs_create_u32("command_timeout_ms", 0600, mdev->debugfs,
+			   &mdev->cmdq.timeout_ms);
 	debugfs_create_file("mr", 0400, mdev->debugfs, mdev, &moor_mr_fops);
 	debugfs_create_file("windows", 0400, mdev->debugfs, mdev,
 			    &moor_windows_fops);

@@ -221,7 +221,8 @@ static void moor_dm_translate(const struct moor_dm *dm, u64 offset,
  *
  * Of no bytes it may be: then its key is one that the device does not know.
  *
- * Return: the MR; -EINVAL; -EOPNOTSUPP for a flag we do not have; -ENOMEM.
+ * Return: the MR; -EINVAL; -EOPNOTSUPP for a flag we do not have; -ENOMEM; -EIO on
+ * a dead device.
  */
 struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 			     struct ib_dm_mr_attr *attr,
@@ -234,8 +235,11 @@ struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 		.access = attr->access_flags,
 	};
 	struct moor_mr *mr = NULL;
-	int err;
+	int err = -EIO;
 
+	why.reason = MOOR_REFUSAL_DEVICE;
+	if (moor_is_dead(mdev))
+		goto refuse;
 	err = moor_mr_check_access(attr->access_flags, &why);
 	if (!err && attr->length)
 		err = moor_mr_check_range(mdev, 0, attr->length, 0, &why);

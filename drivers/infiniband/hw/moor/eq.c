@@ -163,11 +163,7 @@ free_ring:
 
 static void moor_eq_destroy(struct moor_dev *mdev, struct moor_eq *eq)
 {
-	int err = moor_cmd_destroy_eq(mdev, eq->eqn);
-
-	/* The device would go on writing to the ring. */
-	if (err)
-		moor_hw_kill(mdev, "it refused to destroy an event queue");
+	moor_cmd_destroy_eq(mdev, eq->eqn);
 	disable_irq(eq->irq);
 	dma_free_coherent(&mdev->pdev->dev, sizeof(*eq->ring) << eq->log_size,
 			  eq->ring, eq->dma);

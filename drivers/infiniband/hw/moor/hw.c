@@ -13,6 +13,7 @@
 
 #define MOOR_RESET_POLL_US	100
 #define MOOR_RESET_TIMEOUT_US	(2 * USEC_PER_SEC)
+#define MOOR_HEALTH_MS		2000	/* between looks at STATUS */
 
 /**
  * moor_hw_identify - check that this is a Moor NIC of a version we speak
@@ -284,6 +285,9 @@ static void moor_hw_stop_dma(struct moor_dev *mdev)
 
 	pci_clear_master(mdev->pdev);
 	pci_read_config_word(mdev->pdev, PCI_COMMAND, &command);
+	/* Off the bus: nothing of it arrives any more. */
+	if (PCI_POSSIBLE_ERROR(command))
+		return;
 	if (!pci_wait_for_pending_transaction(mdev->pdev))
 		dev_warn(&mdev->pdev->dev, "transactions remain pending\n");
 }
@@ -325,6 +329,32 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 		}
 	}
 	mutex_unlock(&mdev->kill_lock);
+}
+
+/**
+ * moor_hw_watch - start to look after an enabled device
+ * @mdev: device
+ *
+ * A device that dies while nobody issues a command would go unnoticed by those
+ * who wait for completions of their work requests.
+ */
+void moor_hw_watch(struct moor_dev *mdev)
+{
+	schedule_delayed_work(&mdev->health_work,
+			      msecs_to_jiffies(MOOR_HEALTH_MS));
+}
+
+void moor_hw_health_work(struct work_struct *work)
+{
+	struct moor_dev *mdev = container_of(work, struct moor_dev,
+					     health_work.work);
+
+	if (moor_is_dead(mdev))
+		return;
+	if (moor_hw_has_failed(mdev))
+		moor_hw_kill(mdev, "it has failed, or left the bus");
+	else
+		moor_hw_watch(mdev);
 }
 
 void moor_hw_fatal_work(struct work_struct *work)

@@ -150,6 +150,7 @@ static void moor_free_tables(struct moor_dev *mdev)
 /* No DMA afterwards, and no interrupt: the rings may go. */
 static void moor_stop(struct moor_dev *mdev)
 {
+	cancel_delayed_work_sync(&mdev->health_work);
 	pci_clear_master(mdev->pdev);
 	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	cancel_work_sync(&mdev->fatal_work);
@@ -168,6 +169,7 @@ static int moor_start(struct moor_dev *mdev)
 	err = moor_eqs_init(mdev);
 	if (err)
 		goto stop;
+	moor_hw_watch(mdev);
 	return 0;
 
 stop:
@@ -226,6 +228,7 @@ static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
 	mdev->pdev = pdev;
 	mutex_init(&mdev->kill_lock);
 	INIT_WORK(&mdev->fatal_work, moor_hw_fatal_work);
+	INIT_DELAYED_WORK(&mdev->health_work, moor_hw_health_work);
 	spin_lock_init(&mdev->refusals.lock);
 	ida_init(&mdev->pdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
@@ -326,6 +329,24 @@ static void moor_shutdown(struct pci_dev *pdev)
 		moor_hw_kill(mdev, NULL);
 }
 
+/*
+ * Sleep may cost the function its power and with it all objects, the keys that
+ * peers hold included, so nothing can be kept for the processes: they lose the
+ * device as when it is reset. The interface comes back down and without addresses.
+ */
+static int moor_pm_suspend(struct device *dev)
+{
+	moor_down(to_pci_dev(dev));
+	return 0;
+}
+
+static int moor_pm_resume(struct device *dev)
+{
+	return moor_up(to_pci_dev(dev));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(moor_pm_ops, moor_pm_suspend, moor_pm_resume);
+
 static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
 					    pci_channel_state_t state)
 {
@@ -384,6 +405,7 @@ static struct pci_driver moor_driver = {
 	.probe = moor_probe,
 	.remove = moor_remove,
 	.shutdown = moor_shutdown,
+	.driver.pm = pm_sleep_ptr(&moor_pm_ops),
 	.err_handler = &moor_err_handlers,
 };
 

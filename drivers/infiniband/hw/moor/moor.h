@@ -15,6 +15,7 @@
 #include <linux/netdevice.h>
 #include <linux/pci.h>
 #include <linux/siphash.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
@@ -92,6 +93,7 @@ struct moor_caps {
 struct moor_cmd_slot {
 	struct completion wake;
 	bool done;		/* store-release by who reaped its completion */
+	u16 tag;		/* of its last use; under reap_lock */
 	bool asleep;		/* counted in sleepers; under reap_lock */
 	u8 status;
 	u32 detail;
@@ -105,7 +107,9 @@ struct moor_cmd_slot {
  * @ring_dma: DMA address of @ring
  * @cpl_dma: DMA address of @cpl
  * @log_size: log2 of the entries of both
- * @slots: one for each entry; the index is the tag
+ * @slots: one for each entry. A tag is the index of one and, above that, a count
+ *	of its uses: an answer that comes twice does not pass for the answer to
+ *	the command after
  * @free_tags: bit n: @slots[n] is free
  * @tag_wait: who waits for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
@@ -116,6 +120,8 @@ struct moor_cmd_slot {
  * @sleepers: issuers that may be asleep, for whom the interrupt arms again;
  *	written under @reap_lock
  * @arm: value last stored into slot CPL_ARM; any change will do
+ * @timeout_ms: how long a command may take before the device counts as broken;
+ *	an administrator may change it
  */
 struct moor_cmdq {
 	struct moor_cmd *ring;
@@ -132,6 +138,7 @@ struct moor_cmdq {
 	u32 consumer;
 	u32 sleepers;
 	atomic64_t arm;
+	u32 timeout_ms;
 };
 
 /**
@@ -252,6 +259,7 @@ struct moor_qp {
  *	set after bus mastering was seen off, so that who sees it may unpin
  * @kill_lock: serialises killing
  * @fatal_work: kills from interrupt context
+ * @health_work: looks at STATUS now and then
  * @cmdq: command ring
  * @num_comp: completion vectors and their EQs
  * @async_eq: EQ 0
@@ -285,6 +293,7 @@ struct moor_dev {
 	bool dead;
 	struct mutex kill_lock;		/* serialises killing */
 	struct work_struct fatal_work;
+	struct delayed_work health_work;
 	struct moor_cmdq cmdq;
 	u32 num_comp;
 	struct moor_eq async_eq;
@@ -351,6 +360,8 @@ bool moor_hw_has_failed(struct moor_dev *mdev);
 void moor_hw_kill(struct moor_dev *mdev, const char *why);
 void moor_hw_kill_later(struct moor_dev *mdev);
 void moor_hw_fatal_work(struct work_struct *work);
+void moor_hw_watch(struct moor_dev *mdev);
+void moor_hw_health_work(struct work_struct *work);
 
 /* cmd.c */
 int moor_cmdq_init(struct moor_dev *mdev);
@@ -363,17 +374,17 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 /* cmd_verbs.c */
 int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
 		       u16 vector);
-int moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
+void moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
 int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
 		       u8 log_cqe);
 int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
 		       const struct moor_ring *ring, u8 log_cqe);
-int moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
+void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req);
 int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		      struct moor_cpl_query_qp *out);
-int moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
+void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 		     const u8 *smac, const union ib_gid *gid);
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);

@@ -337,6 +337,7 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		if (trace_moor_dereg_mr_busy_enabled())
 			trace_moor_dereg_mr_busy(mdev, mr->key,
 						 moor_mr_count_windows(mdev, mr));
+		moor_mr_trace_holders(mdev, mr->key);
 		moor_mr_track_again(ibmr);
 		return err;
 	}

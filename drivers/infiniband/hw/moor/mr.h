@@ -285,6 +285,7 @@ int moor_windows_visit(struct moor_dev *mdev, u32 key,
 		       void (*visit)(void *arg,
 				     const struct moor_window_info *info),
 		       void *arg);
+void moor_mr_trace_holders(struct moor_dev *mdev, u32 key);
 void moor_window_describe(struct moor_dev *mdev, struct moor_window *window,
 			  const struct moor_window_info *info,
 			  struct pid_namespace *ns, char *comm);

@@ -7,8 +7,10 @@
 
 #include <linux/dma-mapping.h>
 #include <linux/pid.h>
+#include <linux/pid_namespace.h>
 
 #include "moor.h"
+#include "trace.h"
 
 /**
  * moor_alloc_mw - make a window
@@ -154,4 +156,33 @@ void moor_window_describe(struct moor_dev *mdev, struct moor_window *window,
 		rcu_read_unlock();
 		put_pid(owner);
 	}
+}
+
+struct moor_held_mr {
+	struct moor_dev *mdev;
+	u32 key;
+};
+
+static void moor_mr_trace_holder(void *arg, const struct moor_window_info *info)
+{
+	struct moor_held_mr *held = arg;
+	struct moor_window window;
+
+	moor_window_describe(held->mdev, &window, info, &init_pid_ns, NULL);
+	trace_moor_mr_holder(held->mdev, held->key, &window);
+}
+
+/**
+ * moor_mr_trace_holders - an event for each window bound to an MR
+ * @mdev: device
+ * @key: of an MR that could not be deregistered or re-registered
+ *
+ * Asks the device only if somebody wants to know.
+ */
+void moor_mr_trace_holders(struct moor_dev *mdev, u32 key)
+{
+	struct moor_held_mr held = { .mdev = mdev, .key = key };
+
+	if (trace_moor_mr_holder_enabled())
+		moor_windows_visit(mdev, key, moor_mr_trace_holder, &held);
 }

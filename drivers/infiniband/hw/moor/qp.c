@@ -253,9 +253,7 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	return 0;
 
 destroy:
-	/* Pages under a live ring stay pinned: a refusal ends the device. */
-	if (moor_cmd_destroy_qp(mdev, qp->qpn))
-		moor_hw_kill(mdev, "it refused to destroy a queue pair");
+	moor_cmd_destroy_qp(mdev, qp->qpn);
 erase:
 	moor_qp_erase(mdev, qp);
 	goto free_db;
@@ -333,17 +331,14 @@ unlock:
  * @ibqp: queue pair
  * @udata: unused
  *
- * Return: 0, or an errno with the queue pair as it was.
+ * Return: 0. A device that refuses is stopped.
  */
 int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct moor_dev *mdev = to_mdev(ibqp->device);
 	struct moor_qp *qp = to_mqp(ibqp);
-	int err;
 
-	err = moor_cmd_destroy_qp(mdev, qp->qpn);
-	if (err)
-		return err;
+	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
 	moor_db_free(qp->uctx, &qp->db);
 	moor_ring_unpin(mdev, &qp->rq);

@@ -126,6 +126,7 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (err) {
 		why.reason = MOOR_REFUSAL_WINDOWS;
 		why.value = moor_mr_count_windows(mdev, mr);
+		moor_mr_trace_holders(mdev, mr->key);
 		if (flags & IB_MR_REREG_TRANS)
 			moor_reg_unpin(mdev, &next);
 		goto refuse;

@@ -1,9 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What "rdma resource show" says of Moor's objects beside the core's part. */
 
+#include <linux/pid_namespace.h>
 #include <rdma/restrack.h>
 
 #include "moor.h"
+
+/* Windows that are listed; a message has no room for thousands of them. */
+#define MOOR_RES_WINDOWS	8
+
+/* Windows on their way into a message. */
+struct moor_res_windows {
+	struct moor_dev *mdev;
+	struct sk_buff *msg;
+	u32 count;
+	int err;
+};
+
+static int moor_res_put(struct moor_res_windows *windows, const char *what,
+			bool hex, u32 value)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "window%u_%s", windows->count, what);
+	return hex ? rdma_nl_put_driver_u32_hex(windows->msg, name, value) :
+		     rdma_nl_put_driver_u32(windows->msg, name, value);
+}
+
+static void moor_res_add_window(void *arg, const struct moor_window_info *info)
+{
+	struct moor_res_windows *windows = arg;
+	struct moor_window window;
+
+	if (windows->err || windows->count == MOOR_RES_WINDOWS)
+		return;
+	moor_window_describe(windows->mdev, &window, info,
+			     task_active_pid_ns(current), NULL);
+	if (moor_res_put(windows, "rkey", true, window.rkey) ||
+	    moor_res_put(windows, "type", false, window.type) ||
+	    moor_res_put(windows, "qpn", true, window.qpn) ||
+	    moor_res_put(windows, "pid", false, window.pid))
+		windows->err = -EMSGSIZE;
+	windows->count++;
+}
+
+/* How many windows are bound, and which: the first ones. */
+static int moor_res_put_windows(struct sk_buff *msg, struct moor_dev *mdev,
+				const struct moor_mr *mr)
+{
+	struct moor_res_windows windows = { .mdev = mdev, .msg = msg };
+	u32 bound = moor_mr_count_windows(mdev, mr);
+
+	if (rdma_nl_put_driver_u32(msg, "windows", bound))
+		return -EMSGSIZE;
+	/* If the device fails meanwhile, the number is all there is to say. */
+	if (bound)
+		moor_windows_visit(mdev, mr->key, moor_res_add_window,
+				   &windows);
+	return windows.err;
+}
 
 /**
  * moor_fill_res_mr_entry - driver attributes of an MR
@@ -11,7 +66,7 @@
  * @ibmr: MR
  *
  * The core holds no lock but a reference, which deregistering waits for, so the
- * device may be asked how many windows are bound.
+ * device may be asked which windows are bound.
  *
  * Return: 0 or -EMSGSIZE.
  */
@@ -30,15 +85,14 @@ int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 	if (rdma_nl_put_driver_u64_hex(msg, "mr_iova", info.iova) ||
 	    rdma_nl_put_driver_u64_hex(msg, "mr_start", info.start) ||
 	    rdma_nl_put_driver_u32_hex(msg, "access", info.access) ||
-	    rdma_nl_put_driver_u32(msg, "windows",
-				   moor_mr_count_windows(mdev, to_mmr(ibmr))) ||
 	    rdma_nl_put_driver_u32(msg, "generation", info.generation) ||
 	    rdma_nl_put_driver_u32(msg, "memory", info.xlat.memory) ||
 	    rdma_nl_put_driver_u32(msg, "levels", info.xlat.levels) ||
 	    rdma_nl_put_driver_u32(msg, "page_shift", info.xlat.page_shift) ||
 	    rdma_nl_put_driver_u32(msg, "nodes", info.nodes) ||
 	    rdma_nl_put_driver_u64_hex(msg, "root",
-				       le64_to_cpu(info.xlat.root)))
+				       le64_to_cpu(info.xlat.root)) ||
+	    moor_res_put_windows(msg, mdev, to_mmr(ibmr)))
 		goto cancel;
 	nla_nest_end(msg, table);
 	return 0;

@@ -115,6 +115,38 @@ TRACE_EVENT(moor_dereg_mr_busy,
 		  __entry->windows)
 );
 
+TRACE_EVENT(moor_mr_holder,
+	TP_PROTO(struct moor_dev *mdev, u32 key,
+		 const struct moor_window *window),
+	TP_ARGS(mdev, key, window),
+	TP_STRUCT__entry(
+		__string(name, dev_name(&mdev->ibdev.dev))
+		__field(u32, key)
+		__field(u32, rkey)
+		__field(u32, type)
+		__field(u32, qpn)
+		__field(pid_t, pid)
+		__field(u64, iova)
+		__field(u64, length)
+		__field(u32, access)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		__entry->key = key;
+		__entry->rkey = window->rkey;
+		__entry->type = window->type;
+		__entry->qpn = window->qpn;
+		__entry->pid = window->pid;
+		__entry->iova = window->iova;
+		__entry->length = window->length;
+		__entry->access = window->access;
+	),
+	TP_printk("%s key %#x window %#x type %u qpn %#x pid %d iova %#llx length %#llx access %#x",
+		  __get_str(name), __entry->key, __entry->rkey, __entry->type,
+		  __entry->qpn, __entry->pid, __entry->iova, __entry->length,
+		  __entry->access)
+);
+
 #endif /* MOOR_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

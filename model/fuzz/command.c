@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Fuzz target: commands of any content, one or a batch, in any state (HWI 8). */
+#include <endian.h>
+
+#include "world.h"
+
+union any_command {
+	struct moor_cmd any;
+	struct moor_cmd_create_eq eq;
+	struct moor_cmd_create_cq cq;
+	struct moor_cmd_resize_cq resize;
+	struct moor_cmd_create_qp qp;
+	struct moor_cmd_modify_qp modify;
+	struct moor_cmd_set_gid gid;
+	struct moor_cmd_mr_revoke revoke;
+	struct moor_cmd_mr_query query;
+	struct moor_cmd_mr_windows windows;
+	uint64_t words[MOOR_CMD_SIZE / 8];
+};
+
+static void fill_queue_pair(struct moor_cmd_create_qp *qp, struct input *in)
+{
+	uint8_t sizes = input_u8(in), odd = input_u8(in);
+
+	qp->qpn = WORLD_QPN(input_below(in, 4));
+	qp->pd = WORLD_PD;
+	qp->send_cqn = odd & 1;
+	qp->recv_cqn = odd >> 1 & 1;
+	qp->flags = odd >> 2 & 1;
+	qp->log_sq_depth = sizes & 3;
+	qp->log_rq_depth = sizes >> 2 & 3;
+	qp->log_sq_stride = 6 + (sizes >> 4 & 3);
+	qp->log_rq_stride = 6 + (sizes >> 6 & 3);
+	qp->sq_doorbell = WORLD_SLOT(2 + input_below(in, 16));
+	qp->rq_doorbell = WORLD_SLOT(2 + input_below(in, 16));
+	qp->sq = some_xlat(in);
+	qp->rq = some_xlat(in);
+	if (odd & 0x10) {
+		qp->no_sq = 1;
+		qp->log_sq_depth = 0;
+		qp->log_sq_stride = 0;
+		qp->sq_doorbell = 0;
+		qp->sq = (struct moor_xlat){ 0 };
+	}
+	if (odd & 0x20) {
+		qp->no_rq = 1;
+		qp->log_rq_depth = 0;
+		qp->log_rq_stride = 0;
+		qp->rq_doorbell = 0;
+		qp->rq = (struct moor_xlat){ 0 };
+	}
+}
+
+static void fill_modify(struct moor_cmd_modify_qp *modify, struct input *in)
+{
+	modify->qpn = WORLD_QPN(input_below(in, 4));
+	modify->mask = input_u16(in) & 0x3fff;
+	modify->state = (uint8_t)input_below(in, 8);
+	modify->path_mtu = (uint8_t)(1 + input_below(in, 5));
+	modify->dest_qpn = WORLD_QPN(input_below(in, 4));
+	modify->access = (uint8_t)(input_below(in, 8) << 1);
+	modify->max_rd_atomic = (uint8_t)input_below(in, 18);
+	modify->max_dest_rd_atomic = (uint8_t)input_below(in, 18);
+	modify->timeout = (uint8_t)input_below(in, 33);
+	modify->retry_cnt = (uint8_t)input_below(in, 9);
+	modify->dgid[0] = 0xfe;
+	modify->dgid[1] = 0x80;
+}
+
+/* What the opcode needs; the numbers are the input's. */
+static void fill(union any_command *cmd, struct input *in)
+{
+	unsigned int i;
+
+	switch (cmd->any.hdr.opcode) {
+	case MOOR_CMD_CREATE_EQ:
+		cmd->eq.eqn = input_below(in, 20);
+		cmd->eq.vector = (uint16_t)input_below(in, 20);
+		cmd->eq.log_eqe = (uint8_t)input_below(in, 18);
+		cmd->eq.base = some_addr(in) & ~0xfffull;
+		break;
+	case MOOR_CMD_CREATE_CQ:
+		cmd->cq.cqn = input_below(in, 4);
+		cmd->cq.eqn = input_below(in, 5);
+		cmd->cq.doorbell = WORLD_SLOT(input_below(in, 16));
+		cmd->cq.log_cqe = (uint8_t)input_below(in, 12);
+		cmd->cq.ring = some_xlat(in);
+		break;
+	case MOOR_CMD_RESIZE_CQ:
+		cmd->resize.cqn = input_below(in, 4);
+		cmd->resize.log_cqe = (uint8_t)input_below(in, 12);
+		cmd->resize.ring = some_xlat(in);
+		break;
+	case MOOR_CMD_CREATE_QP:
+		fill_queue_pair(&cmd->qp, in);
+		break;
+	case MOOR_CMD_MODIFY_QP:
+		fill_modify(&cmd->modify, in);
+		break;
+	case MOOR_CMD_SET_GID:
+		cmd->gid.index = (uint16_t)input_below(in, 66);
+		cmd->gid.type = (uint8_t)input_below(in, 4);
+		cmd->gid.vlan = MOOR_GID_NO_VLAN;
+		cmd->gid.gid[0] = 0xfe;
+		cmd->gid.gid[1] = 0x80;
+		break;
+	case MOOR_CMD_MR_REVOKE:
+		cmd->revoke.count = input_below(in, 26);
+		for (i = 0; i < cmd->revoke.count && i < MOOR_REVOKE_MAX_KEYS;
+		     i++)
+			cmd->revoke.key[i] = some_key(in);
+		break;
+	case MOOR_CMD_MR_QUERY:
+		cmd->query.key = some_key(in);
+		break;
+	case MOOR_CMD_MR_WINDOWS:
+		cmd->windows.key = some_key(in);
+		cmd->windows.cursor = input_u8(in) & 1 ? some_index(in) : 0;
+		cmd->windows.buffer = some_addr(in) & ~0xfffull;
+		break;
+	default:
+		/* QUERY and DESTROY begin with a number; QPs have odd ones. */
+		cmd->words[1] = cmd->any.hdr.opcode < MOOR_CMD_CREATE_QP ?
+				input_below(in, 20) :
+				WORLD_QPN(input_below(in, 4));
+		break;
+	}
+}
+
+static void one_command(struct input *in)
+{
+	static const uint8_t opcodes[] = {
+		MOOR_CMD_NOP, MOOR_CMD_CREATE_EQ, MOOR_CMD_DESTROY_EQ,
+		MOOR_CMD_CREATE_CQ, MOOR_CMD_DESTROY_CQ, MOOR_CMD_RESIZE_CQ,
+		MOOR_CMD_CREATE_QP, MOOR_CMD_MODIFY_QP, MOOR_CMD_QUERY_QP,
+		MOOR_CMD_DESTROY_QP, MOOR_CMD_SET_GID, MOOR_CMD_MR_REVOKE,
+		MOOR_CMD_MR_QUERY, MOOR_CMD_MR_WINDOWS, MOOR_CMD_MR_INVALIDATE,
+		MOOR_CMD_PAGE_RESPONSE, 0x77,
+	};
+	union any_command cmd = { 0 };
+	uint8_t which = input_u8(in), odd;
+
+	cmd.any.hdr.opcode = opcodes[which % sizeof(opcodes)];
+	fill(&cmd, in);
+	/* Up to three words that are not what they should be. */
+	for (odd = which / 64; odd; odd--)
+		cmd.words[input_below(in, 16)] ^= some_number(in);
+	if (!command(&cmd, sizeof(cmd)) && cmd.any.hdr.opcode)
+		fuzz_reached++;
+}
+
+/* Whatever is in the input, several at once, and the producer beyond them. */
+static void raw_commands(struct input *in)
+{
+	unsigned int count = input_below(in, 18), i;
+	uint32_t at = w->nic->cmd_consumer;
+
+	for (i = 0; i < count && input_left(in); i++) {
+		uint8_t size = input_u8(in) % (MOOR_CMD_SIZE + 1);
+		uint8_t *to = world_ptr(page_addr(PAGE_CMD) +
+					(at + i) % (1u << WORLD_LOG_CMD) *
+					MOOR_CMD_SIZE);
+
+		memset(to, 0, MOOR_CMD_SIZE);
+		input_bytes(in, to, size);
+	}
+	set_slot(MOOR_DB_SLOT_CMD_PRODUCER, at + count);
+	set_slot(MOOR_DB_SLOT_CPL_ARM, input_u8(in));
+	nic_kick(w->nic, 0, MOOR_DB_SLOT_CMD_PRODUCER);
+	world_run();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	uint8_t how = input_u8(&in);
+
+	world_begin(how & 1);
+	w->nic->cfg.sync_commands = how & 2;
+	world_setup();
+	if (how & 4)
+		world_connect();
+	while (input_left(&in) && w->runs) {
+		switch (input_below(&in, 8)) {
+		case 0:
+			raw_commands(&in);
+			break;
+		case 1:
+		case 2:
+			common_step(&in);
+			break;
+		default:
+			one_command(&in);
+			break;
+		}
+	}
+	return 0;
+}

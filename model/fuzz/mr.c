@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzz target: context entries and translation tables of any content, then
+ * accesses by key (HWI 6 and 7). What is granted is compared with a second reading
+ * of the document, which is slow and knows no caches.
+ */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "queue.h"
+#include "transfer.h"
+
+static const struct moor_mr_context *entry_of(uint32_t index)
+{
+	return (const struct moor_mr_context *)w->mr_bar + index;
+}
+
+/* The guest's memory as the NIC has mapped it. */
+static uint8_t *mapped;
+
+static void find_mapped(void)
+{
+	uint64_t len = WORLD_SIZE;
+
+	mapped = dma_map_ptr(w->dma, WORLD_BASE, &len, true);
+	if (!mapped || len != WORLD_SIZE)
+		abort();
+}
+
+/* Host memory of a DMA address as world_begin() maps it, or NULL. */
+static uint8_t *reference_dma(uint64_t addr, bool write)
+{
+	if (addr - WORLD_BASE < WORLD_SIZE)
+		return mapped + (addr - WORLD_BASE);
+	if (addr - WORLD_READ_ONLY < WORLD_SIZE && !write)
+		return mapped + (addr - WORLD_READ_ONLY);
+	if (addr >= WORLD_TOP)
+		return mapped + (addr - WORLD_TOP);
+	return NULL;
+}
+
+/* HWI 7.2, from the root for each byte. Return: where it is, or NULL. */
+static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
+{
+	uint64_t entry = x->root, *node;
+	unsigned int height;
+	__uint128_t size = 0, addr;
+
+	for (height = x->levels; height; height--) {
+		unsigned int shift = x->page_shift + 9 * (height - 1);
+
+		size = (__uint128_t)1 << shift;
+		if (height == x->levels && byte / size >= 512)
+			return NULL;
+		node = (uint64_t *)reference_dma(entry & MOOR_PTE_ADDR, false);
+		if (!node)
+			return NULL;
+		entry = le64toh(node[byte / size % 512]);
+		if (!(entry & MOOR_PTE_PRESENT) || entry & MOOR_PTE_RESERVED)
+			return NULL;
+		if (entry & MOOR_PTE_LEAF)
+			break;
+		if (entry & MOOR_PTE_WRITABLE)
+			return NULL;
+	}
+	if (x->levels && !height)
+		return NULL;
+	if (write && !(entry & MOOR_PTE_WRITABLE))
+		return NULL;
+	addr = (entry & MOOR_PTE_ADDR) + (x->levels ? byte % size : (__uint128_t)byte);
+	if (x->levels && (entry & MOOR_PTE_ADDR) + size > (__uint128_t)1 << 64)
+		return NULL;
+	if (x->memory == MOOR_MEMORY_NIC)
+		return addr < NIC_DM_SIZE ? w->db_bar + NIC_DM_OFFSET + addr :
+					    NULL;
+	return addr >> 64 ? NULL : reference_dma((uint64_t)addr, write);
+}
+
+/* HWI 6.3, steps 1 to 7, of what was granted to a plain MR or a window. */
+static void check_grant(const struct mr_grant *grant,
+			const struct mr_actor *actor, uint32_t key,
+			uint64_t addr, uint64_t len, uint32_t need)
+{
+	const struct moor_mr_context *e = entry_of(key >> 16);
+	const struct moor_mr_context *mr = entry_of(grant->index);
+	uint64_t first = grant->first - le64toh(mr->xlat.offset);
+
+	if (e->pd != actor->pd || mr->pd != actor->pd ||
+	    (uint32_t)(mr->valid >> 32) >> 16 != grant->index ||
+	    (mr->valid & 0xff) != MOOR_MRC_TYPE_MR)
+		abort();
+	/* A window changes its byte inside the device. */
+	if (((e->valid >> 32) ^ key) & (e == mr ? ~0u : ~0xffu))
+		abort();
+	if ((__uint128_t)first + len > mr->length)
+		abort();
+	if (e != mr)
+		return;
+	if ((mr->access & need) != need || addr < mr->iova ||
+	    (__uint128_t)addr + len > (__uint128_t)mr->iova + mr->length ||
+	    first != addr - mr->iova)
+		abort();
+}
+
+/* Each run that is given out, at its first and its last byte. */
+static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
+{
+	unsigned int runs = 40;
+	uint64_t off, run;
+	uint8_t *ptr;
+
+	for (off = 0; off < len && runs; off += run, runs--) {
+		uint8_t *first = NULL, syndrome;
+
+		if (compare)
+			first = reference_walk(&grant->xlat, grant->first + off,
+					       grant->write);
+		run = len - off;
+		syndrome = mr_grant_ptr(w->nic, grant, off, &run, &ptr);
+		if (compare && !syndrome != !!first)
+			abort();
+		if (syndrome)
+			return;
+		if (!run || run > len - off)
+			abort();
+		if (compare && (first != ptr ||
+				reference_walk(&grant->xlat,
+					       grant->first + off + run - 1,
+					       grant->write) != ptr + run - 1))
+			abort();
+		*(volatile uint8_t *)ptr;
+		*(volatile uint8_t *)(ptr + run - 1);
+		fuzz_reached++;
+	}
+}
+
+static void access_by_key(struct input *in)
+{
+	static const uint32_t needs[] = {
+		0, MOOR_ACCESS_LOCAL_WRITE, MOOR_ACCESS_REMOTE_READ,
+		MOOR_ACCESS_REMOTE_WRITE, MOOR_ACCESS_REMOTE_ATOMIC,
+	};
+	uint8_t how = input_u8(in);
+	struct qp *qp = world_qp(how & 1);
+	struct mr_actor other = { .qpn = 77, .pd = WORLD_PD, .kernel = true };
+	const struct mr_actor *actor = qp && how & 2 ? &qp->actor : &other;
+	uint32_t need = needs[(how >> 2 & 15) % 5], key = some_key(in);
+	const struct moor_mr_context *e = entry_of(key >> 16);
+	uint64_t addr = some_number(in), len = some_number(in);
+	struct mr_grant grant;
+
+	/* Near the MR, so that what comes after the bounds is met too. */
+	if (how & 0x40)
+		addr = page_addr(PAGE_DATA) + (addr & 0x7fff);
+	else if (!(how & 0x80))
+		addr += e->iova;
+	/* To its end, or a byte or two more or less. */
+	if (len < 8)
+		len += e->iova + e->length - addr - 3;
+	if (!len || mr_grant_access(w->nic, actor, key, addr, len, need, &grant))
+		return;
+	if (grant.kind == MR_KIND_TABLE) {
+		/* --strict may go on using what was there before. */
+		if (!w->nic->strict)
+			check_grant(&grant, actor, key, addr, len, need);
+		check_runs(&grant, len, !w->nic->strict && !w->dma_changed &&
+			   w->nic->bus_master);
+	} else if (grant.kind == MR_KIND_ALL) {
+		if (!actor->kernel)
+			abort();
+		check_runs(&grant, len, false);
+	}
+}
+
+static void bind_window(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct qp *qp = world_qp(how & 1);
+	uint32_t key = some_key(in);
+	struct mw_request req = {
+		.mw_key = key, .new_key = key ^ (how >> 1 & 3),
+		.mr_lkey = some_key(in), .access = how >> 4 & 0x0e,
+		.addr = page_addr(PAGE_DATA) + (some_number(in) & 0x7fff),
+		.length = some_number(in),
+	};
+
+	if (how & 8)
+		req.addr = entry_of(req.mr_lkey >> 16)->iova;
+	if (how & 4)
+		req.new_key = key ^ 1;
+	if (how & 0x10)
+		req.access |= input_u8(in);
+	if (how & 0x20)
+		req.access |= (uint32_t)MOOR_BIND_ZERO_BASED;
+	if (qp && !mw_bind(w->nic, &qp->actor, &req))
+		fuzz_reached++;
+}
+
+static void invalidate(struct input *in)
+{
+	struct qp *qp = world_qp(input_below(in, 2));
+	uint32_t key = some_key(in);
+
+	if (qp)
+		mw_invalidate(w->nic, &qp->actor, key);
+}
+
+/* The device's bookkeeping: no MR is bound more often than windows say. */
+static void check_counts(void)
+{
+	static const uint32_t windows[] = {
+		0x8000, 0x8001, 0x8002, 0x8003, 0xffff,
+	};
+	unsigned int i, k;
+
+	for (i = 2; i < 7; i++) {
+		const struct mr_dynamic *mr = &w->nic->mr[i];
+		uint32_t bound = 0;
+
+		for (k = 0; k < sizeof(windows) / sizeof(windows[0]); k++) {
+			const struct mw_binding *b =
+				&w->nic->mw[windows[k] - NIC_MR_CONSUMER_FIRST];
+
+			bound += w->nic->mr[windows[k]].bound &&
+				 b->mr_index == i && b->mr_epoch == mr->epoch;
+		}
+		if (bound != mr->windows)
+			abort();
+	}
+}
+
+/* Windows of type 2 that are bound on a QP are its list. */
+static void check_list(const struct mr_actor *actor)
+{
+	uint32_t index, last = 0, count = 0;
+
+	for (index = actor->windows; index; index = w->nic->mw[index -
+					      NIC_MR_CONSUMER_FIRST].next) {
+		const struct mw_binding *b =
+			&w->nic->mw[index - NIC_MR_CONSUMER_FIRST];
+
+		if (b->owner != actor || b->prev != last ||
+		    !w->nic->mr[index].bound || ++count > NIC_NUM_MW)
+			abort();
+		last = index;
+	}
+}
+
+static void revoke_or_ask(struct input *in)
+{
+	struct moor_cmd_mr_revoke revoke = {
+		.hdr.opcode = MOOR_CMD_MR_REVOKE, .count = 1,
+	};
+	struct moor_cmd_mr_query query = { .hdr.opcode = MOOR_CMD_MR_QUERY };
+	struct moor_cmd_mr_windows windows = {
+		.hdr.opcode = MOOR_CMD_MR_WINDOWS,
+		.buffer = page_addr(PAGE_DATA + 15),
+	};
+	uint8_t how = input_u8(in);
+	uint32_t key = some_key(in);
+
+	switch (how & 3) {
+	case 0:
+		query.key = key;
+		command(&query, sizeof(query));
+		break;
+	case 1:
+		windows.key = key;
+		windows.cursor = how & 0x80 ? some_index(in) : 0;
+		command(&windows, sizeof(windows));
+		break;
+	default:
+		revoke.key[0] = key;
+		command(&revoke, sizeof(revoke));
+		break;
+	}
+}
+
+/* Bytes from one key to another, which may be the same. */
+static void move(struct input *in)
+{
+	struct qp *qp = world_qp(0);
+	struct segment to[2], from;
+	struct stream streams[2], *culprit;
+	unsigned int i;
+
+	if (!qp)
+		return;
+	for (i = 0; i < 2; i++)
+		to[i] = (struct segment){
+			.addr = page_addr(PAGE_DATA) + input_u8(in) * 64ull,
+			.length = input_u16(in), .key = some_key(in),
+		};
+	from = (struct segment){
+		.addr = page_addr(PAGE_DATA) + (some_number(in) & 0xffff),
+		.length = to[0].length + to[1].length, .key = some_key(in),
+	};
+	streams[0] = (struct stream){
+		.actor = &qp->actor, .segments = to, .num_segments = 2,
+		.need = MOOR_ACCESS_LOCAL_WRITE,
+	};
+	streams[1] = (struct stream){
+		.actor = &qp->actor, .segments = &from, .num_segments = 1,
+		.need = input_u8(in) & 1 ? MOOR_ACCESS_REMOTE_READ : 0,
+	};
+	if (!transfer(w->nic, &streams[0], &streams[1], from.length, &culprit))
+		fuzz_reached++;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	unsigned int i;
+
+	world_begin(input_u8(&in) & 1);
+	find_mapped();
+	world_setup();
+	world_connect();
+	world_enter_regions();
+	while (input_left(&in) && w->runs) {
+		switch (input_below(&in, 12)) {
+		case 0:
+		case 1:
+		case 2:
+		case 3:
+			access_by_key(&in);
+			break;
+		case 4:
+			bind_window(&in);
+			break;
+		case 5:
+			invalidate(&in);
+			break;
+		case 6:
+			revoke_or_ask(&in);
+			break;
+		case 7:
+			move(&in);
+			break;
+		default:
+			common_step(&in);
+			break;
+		}
+		check_counts();
+		for (i = 0; i < 2; i++)
+			if (world_qp(i))
+				check_list(&world_qp(i)->actor);
+	}
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A NIC that does nothing but see that the endpoint keeps to nic.h. */
+#ifndef FUZZ_NIC_STUB_H
+#define FUZZ_NIC_STUB_H
+
+#include "nic.h"
+
+struct nic_stub {
+	void (*raise)(void *ctx, unsigned int vector);
+	void *raise_ctx;
+	bool bus_master;
+	unsigned int resets, kicks, register_writes;
+};
+
+extern struct nic_stub nic_stub;
+
+#endif /* FUZZ_NIC_STUB_H */

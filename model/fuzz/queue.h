@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Posting on the two QPs of world_connect(), for fuzz targets. */
+#ifndef FUZZ_QUEUE_H
+#define FUZZ_QUEUE_H
+
+#include "qp.h"
+#include "world.h"
+
+#define SLOT_BYTES	(1u << WORLD_LOG_STRIDE)
+#define SLOT_MASK	((1u << WORLD_LOG_DEPTH) - 1)
+
+/* The next slot of a send queue of world_connect(), zeroed. */
+static inline struct moor_sq_wqe *next_send(unsigned int i)
+{
+	uint32_t slot = w->sq_producer[i]++ & SLOT_MASK;
+	void *wqe = world_ptr(page_addr(PAGE_SQ + i) + slot * SLOT_BYTES);
+
+	memset(wqe, 0, SLOT_BYTES);
+	return wqe;
+}
+
+static inline struct moor_rq_wqe *next_recv(unsigned int i)
+{
+	uint32_t slot = w->rq_producer[i]++ & SLOT_MASK;
+	void *wqe = world_ptr(page_addr(PAGE_RQ + i) + slot * SLOT_BYTES);
+
+	memset(wqe, 0, SLOT_BYTES);
+	return wqe;
+}
+
+static inline void ring_send(unsigned int i)
+{
+	uint32_t slot = WORLD_SLOT(2 + i);
+
+	set_slot(slot, w->sq_producer[i]);
+	nic_kick(w->nic, slot / MOOR_DB_SLOTS_PER_PAGE,
+		 slot % MOOR_DB_SLOTS_PER_PAGE);
+	world_run();
+}
+
+static inline void ring_recv(unsigned int i)
+{
+	set_slot(WORLD_SLOT(4 + i), w->rq_producer[i]);
+}
+
+/* The QP, or NULL when it is no more. */
+static inline struct qp *world_qp(unsigned int i)
+{
+	return qp_find(w->nic, WORLD_QPN(i));
+}
+
+/* CQEs of success in the rings where they began. */
+static inline unsigned int successes(void)
+{
+	unsigned int i, count = 0;
+
+	for (i = 0; i < 2u << WORLD_LOG_CQE; i++) {
+		const struct moor_cqe *cqe =
+			(const struct moor_cqe *)world_ptr(page_addr(PAGE_CQ +
+						(i >> WORLD_LOG_CQE))) +
+			(i & ((1u << WORLD_LOG_CQE) - 1));
+
+		count += cqe->qpn && !cqe->status;
+	}
+	return count;
+}
+
+#endif /* FUZZ_QUEUE_H */

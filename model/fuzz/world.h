@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A NIC and a small guest for fuzz targets. Each input finds them as after
+ * power-on; the clock stands unless the NIC looks at it, so that an input does
+ * the same each time.
+ */
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
+
+#include "engine.h"
+#include "input.h"
+#include "mr_state.h"
+
+#define WORLD_PAGES	32u
+#define WORLD_SIZE	(WORLD_PAGES * MOOR_PAGE_SIZE)
+
+/* DMA addresses: all memory; the same, read-only; no memory; its first two pages. */
+#define WORLD_BASE	0x100000000ull
+#define WORLD_READ_ONLY	0x200000000ull
+#define WORLD_NO_FILE	0x300000000ull
+#define WORLD_TOP	(-(2ull * MOOR_PAGE_SIZE))
+
+/* What the pages are for, as long as nobody decides otherwise. */
+enum world_page {
+	PAGE_CMD	= 0,
+	PAGE_CPL	= 1,
+	PAGE_DOZE	= 2,
+	PAGE_EQ		= 3,	/* three EQs */
+	PAGE_CQ		= 6,	/* two CQs */
+	PAGE_SQ		= 8,	/* of two QPs */
+	PAGE_RQ		= 10,
+	PAGE_TABLE	= 12,
+	PAGE_DATA	= 16,
+};
+
+#define WORLD_LOG_CMD	4
+#define WORLD_LOG_EQE	3
+#define WORLD_LOG_CQE	4
+#define WORLD_LOG_DEPTH	3
+#define WORLD_LOG_STRIDE 9
+#define WORLD_PD	5
+#define WORLD_QPN(i)	(0x4003u + 0x4001u * (i))
+#define WORLD_SLOT(i)	(MOOR_DB_SLOTS_PER_PAGE + (i))	/* CQ 0, 1, SQ 2, 3, RQ 4, 5 */
+
+struct world {
+	struct nic *nic, *pristine;
+	struct dma_map *dma;
+	int fd;
+	uint8_t *memory, *mr_bar, *db_bar;
+	bool dma_changed;
+	unsigned int resets, runs;	/* left to this input */
+	uint32_t sq_producer[2], rq_producer[2];
+	uint32_t cq_consumer[2];
+	uint8_t generation;
+	uint32_t raised;
+	struct moor_cpl cpl __attribute__((aligned(8)));
+};
+
+extern struct world *w;
+
+/* A NIC after power-on, with memory and bus mastering; @strict: nic_config. */
+void world_begin(bool strict);
+/* Registers and ENABLE; three EQs. */
+void world_setup(void);
+/* GID 0, two CQs, two QPs in RTS that are connected. */
+void world_connect(void);
+void connect_qp(unsigned int i);
+/*
+ * MRs of eight pages of PAGE_DATA with all rights: at index 2 and 3 contiguous, 4
+ * through a table, 5 of on-NIC memory; windows, the first of type 1, three of type 2.
+ */
+void world_enter_regions(void);
+
+void *world_ptr(uint64_t addr);
+uint64_t page_addr(unsigned int page);
+struct moor_xlat flat(uint64_t addr);
+
+/* Lets the NIC work, for as long as an input may. */
+void world_run(void);
+/* Goes on to the next timer, if there is one. */
+void world_run_timers(void);
+
+/* Return: its status, 0xff without a completion. */
+uint8_t command(const void *cmd, size_t size);
+void set_slot(uint32_t slot, uint64_t value);
+void put_entry(uint32_t index, const struct moor_mr_context *e);
+
+/* Numbers from the input that mean something to somebody. */
+uint64_t some_number(struct input *in);
+uint64_t some_addr(struct input *in);
+uint32_t some_index(struct input *in);
+uint32_t some_key(struct input *in);
+struct moor_xlat some_xlat(struct input *in);
+
+/* Linked in place of qp_create() and cq_create(), and these by other names. */
+uint8_t __real_qp_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __real_cq_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
+			 struct moor_cpl *cpl);
+
+/* Steps that are of use in each target: memory, tables, entries, doorbells ... */
+void common_step(struct input *in);
+
+#endif /* FUZZ_WORLD_H */

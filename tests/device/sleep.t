@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 600
+"""The machine goes to sleep while the NIC is in use: processes lose the device as when
+it is reset, nothing stays pinned, and it works when the machine is awake again.
+
+The guest's root is on virtio-fs, whose driver refuses to be suspended. So the kernel
+suspends one device after the other, the NIC among the first, meets that one, and wakes
+up again all that it has suspended: for the NIC that is sleep and waking up."""
+
+import glob
+import os
+import sys
+
+TOP = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
+import device  # pylint: disable=wrong-import-position
+import guest  # pylint: disable=wrong-import-position
+
+EOPNOTSUPP = 95
+POWER = "/sys/power"
+PM_TEST = f"{POWER}/pm_test"
+
+
+def sleep(state):
+    """Suspends all devices, or those that come before one that refuses, and wakes up."""
+    guest.write(PM_TEST, "devices")
+    guest.write(f"{POWER}/pm_async", "0")
+    try:
+        guest.write(f"{POWER}/state", state)
+    except OSError as error:
+        if error.errno != EOPNOTSUPP:
+            raise
+    finally:
+        guest.write(PM_TEST, "none")
+
+
+def interface(where):
+    """Number of the NIC's interface: another one after it has been away."""
+    return [guest.read(path) for path in glob.glob(f"/sys/bus/pci/devices/{where}/net/*/ifindex")]
+
+
+def slept(where, state, program):
+    """Once to sleep and back."""
+    name = f"{state}, {program}"
+    before = device.counts()
+    was = interface(where)
+    with device.Program(program) as user:
+        sleep(state)
+        guest.ok(interface(where) and interface(where) != was,
+                 f"{name}: the NIC was suspended, and resumed", f"{was} {interface(where)}")
+        guest.ok(guest.bring_up(), f"{name}: the device is back")
+        status, output = user.end("gone\n" if program == "traffic" else "")
+        guest.ok(status == 0, f"{name}: a process from before has lost it, and ends as it likes",
+                 output)
+    device.leaves_nothing(before, name)
+    guest.ok(*guest.moves_data(name))
+
+
+def broken_while_asleep(where):
+    """It cannot be used when the machine wakes up, and can be bound when it is well."""
+    name = "broken while asleep"
+    guest.control("fail CREATE_EQ NO_RESOURCE always")
+    sleep("freeze")
+    guest.ok(not os.path.exists("/sys/class/infiniband/moor0"), f"{name}: there is no RDMA device")
+    guest.control("clear")
+    guest.ok(device.bind(where, False) and device.bind(where, True) and guest.bring_up(),
+             f"{name}: bound again it comes up")
+    guest.ok(*guest.moves_data(name))
+
+
+def main():
+    """All of it."""
+    device.setup()
+    if not os.path.exists(PM_TEST):
+        print("1..0 # SKIP this kernel has no /sys/power/pm_test")
+        return
+    where = device.address()
+    states = guest.read(f"{POWER}/state").split()
+    slept(where, "freeze", "verbs")
+    for state in ("freeze", "mem", "disk"):
+        if state in states:
+            slept(where, state, "traffic")
+    broken_while_asleep(where)
+    guest.done()
+
+
+main()

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: verbs
+ *
+ * Calls verbs as it is told on standard input, a word a line, and says what came
+ * of it: 0 or the errno. For tests that break the device in between. The words
+ * are in the table at the end; "reg 100" does it a hundred times.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "pair.h"
+#include "tap.h"
+
+#define MAX_MR		256
+#define LENGTH		(64 * 1024u)
+#define EVENT_MS	20000
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_mr *mr[MAX_MR];
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_mw *mw;
+static uint8_t *buf;
+static int mrs;
+
+/* What has not been made takes no object's place. */
+#define keep(place, object) ({						\
+	__typeof__(object) object_ = (object);				\
+	object_ ? (*(place) = object_, 0) : errno; })
+
+static int do_reg(void)
+{
+	if (mrs == MAX_MR)
+		return ENOSPC;
+	mr[mrs] = ibv_reg_mr(pd, buf + mrs * LENGTH, LENGTH,
+			     ALL_ACCESS | IBV_ACCESS_MW_BIND);
+	return mr[mrs] ? (mrs++, 0) : errno;
+}
+
+static int do_rereg(void)
+{
+	return ibv_rereg_mr(mr[mrs - 1], IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+			    buf, LENGTH, 0) ? errno : 0;
+}
+
+static int do_dereg(void)
+{
+	int err = ibv_dereg_mr(mr[mrs - 1]);
+
+	mrs -= !err;
+	return err;
+}
+
+static int do_cq(void)
+{
+	return keep(&cq, ibv_create_cq(ctx, 64, NULL, channel, 0));
+}
+
+static int do_resize_cq(void)
+{
+	return ibv_resize_cq(cq, 128);
+}
+
+static int do_destroy_cq(void)
+{
+	return ibv_destroy_cq(cq);
+}
+
+static int do_qp(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_recv_wr = 16,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	return keep(&qp, ibv_create_qp(pd, &attr));
+}
+
+static int do_init_qp(void)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = ALL_ACCESS,
+	};
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int do_reset_qp(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+static int do_query_qp(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
+}
+
+static int do_destroy_qp(void)
+{
+	return ibv_destroy_qp(qp);
+}
+
+static int do_mw(void)
+{
+	return keep(&mw, ibv_alloc_mw(pd, IBV_MW_TYPE_2));
+}
+
+static int do_dealloc_mw(void)
+{
+	return ibv_dealloc_mw(mw);
+}
+
+/* A receive that is flushed completes in error: that gives a CQ event. */
+static int do_complete(void)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)buf, .length = 1 };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	int err;
+
+	sge.lkey = mr[0]->lkey;
+	err = ibv_req_notify_cq(cq, 0);
+	if (!err)
+		err = ibv_post_recv(qp, &wr, &bad);
+	return err ? err : ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+/* Is there a CQ event within a moment? EAGAIN: no. */
+static int look_for_cq_event(int timeout)
+{
+	struct pollfd pfd = { .fd = channel->fd, .events = POLLIN };
+	struct ibv_cq *which;
+	void *context;
+
+	if (poll(&pfd, 1, timeout) <= 0)
+		return EAGAIN;
+	if (ibv_get_cq_event(channel, &which, &context))
+		return errno;
+	ibv_ack_cq_events(which, 1);
+	return 0;
+}
+
+static int do_cq_event(void)
+{
+	return look_for_cq_event(EVENT_MS);
+}
+
+static int do_no_cq_event(void)
+{
+	return look_for_cq_event(500) == EAGAIN ? 0 : EEXIST;
+}
+
+/* Waits until the kernel says that the device is gone; skips other events. */
+static int do_fatal_event(void)
+{
+	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	do {
+		if (poll(&pfd, 1, EVENT_MS) <= 0)
+			return EAGAIN;
+		if (ibv_get_async_event(ctx, &event))
+			return errno;
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
+	return 0;
+}
+
+static int do_port_state(void)
+{
+	struct ibv_port_attr attr;
+	int err = ibv_query_port(ctx, 1, &attr);
+
+	return err ? err : (int)attr.state;
+}
+
+static int do_close(void)
+{
+	return ibv_close_device(ctx);
+}
+
+static const struct {
+	const char *word;
+	int (*call)(void);
+} calls[] = {
+	{ "reg", do_reg }, { "rereg", do_rereg }, { "dereg", do_dereg },
+	{ "cq", do_cq }, { "resize_cq", do_resize_cq },
+	{ "destroy_cq", do_destroy_cq },
+	{ "qp", do_qp }, { "init_qp", do_init_qp }, { "reset_qp", do_reset_qp },
+	{ "query_qp", do_query_qp }, { "destroy_qp", do_destroy_qp },
+	{ "mw", do_mw }, { "dealloc_mw", do_dealloc_mw },
+	{ "complete", do_complete }, { "cq_event", do_cq_event },
+	{ "no_cq_event", do_no_cq_event }, { "fatal_event", do_fatal_event },
+	{ "port_state", do_port_state }, { "close", do_close },
+};
+
+#define NUM_CALLS	(sizeof(calls) / sizeof(calls[0]))
+
+int main(void)
+{
+	struct ibv_device_attr attr;
+	char line[64], word[32];
+
+	ctx = open_nic(NULL, &attr);
+	pd = ibv_alloc_pd(ctx);
+	channel = ibv_create_comp_channel(ctx);
+	buf = mmap(NULL, MAX_MR * (size_t)LENGTH, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!pd || !channel || buf == MAP_FAILED)
+		tap_bail("set-up: %s", strerror(errno));
+	printf("ready\n");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		int count = 1, err = 0;
+		size_t i;
+
+		if (sscanf(line, "%31s %d", word, &count) < 1)
+			continue;
+		for (i = 0; i < NUM_CALLS && strcmp(word, calls[i].word); i++)
+			;
+		if (i == NUM_CALLS)
+			tap_bail("unknown word: %s", word);
+		while (count-- && !err)
+			err = calls[i].call();
+		printf("%d\n", err);
+		fflush(stdout);
+	}
+	return 0;
+}

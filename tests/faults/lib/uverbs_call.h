@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Calls of uverbs, valid ones, for the fuzzer to make and to change. */
+#ifndef UVERBS_CALL_H
+#define UVERBS_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#define PAGE		4096u
+#define ARENA		(4u << 20)
+#define MAX_ATTRS	16
+#define POOL		24
+#define OFFSETS		16
+
+enum kind { PD, CQ, QP, MR, MW, AH, DM, CHANNEL, KINDS, NONE = KINDS };
+
+/* Handles of what there is. */
+struct pool {
+	uint32_t handle[POOL];
+	uint32_t count;
+};
+
+extern struct pool pool[KINDS];
+extern uint8_t *arena;			/* to be registered, and for rings */
+extern uint8_t *inputs, *answers;	/* what attributes point to */
+extern size_t inputs_used, answers_used;
+extern uint64_t random_state;
+extern int gid_index;			/* of a GID of the NIC's own */
+extern uint8_t gid[16];
+extern uint32_t picked;			/* by pick(), the last one */
+
+uint64_t next(void);
+uint32_t below(uint32_t n);
+bool one_in(uint32_t n);
+uint32_t pick(enum kind kind);
+
+/* What a builder makes. */
+struct call {
+	bool by_write;
+	/* write() */
+	uint8_t bytes[512];
+	size_t size;
+	/* ioctl() */
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[MAX_ATTRS + 1];
+	} ioctl;
+	const uint32_t *handle;		/* where a new one will be */
+	const uint64_t *offset;		/* where an offset for mmap() will be */
+};
+
+extern struct call call;
+
+struct ib_uverbs_attr *attr(uint16_t id, uint16_t len, uint64_t data);
+
+/* A builder, how often it is chosen, and what comes and goes by it. */
+struct op {
+	const char *name;
+	void (*build)(void);		/* NULL: mmap() */
+	uint32_t weight;
+	enum kind makes, ends;
+};
+
+enum { OP_GET_CONTEXT, OP_GET_CONTEXT_IOCTL, OP_ALLOC_PD, OP_CREATE_CQ, OP_OTHERS };
+
+extern const struct op ops[];
+extern const size_t num_ops;
+
+#endif /* UVERBS_CALL_H */

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "counts.h"
+#include "tap.h"
+
+long pinned_pages(void)
+{
+	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "r");
+	FILE *file = fopen("/proc/vmstat", "r");
+	long value, pinned = 0;
+	char name[64];
+
+	/* The counts lag behind by what each processor has not handed in. */
+	if (!refresh || !file || fgetc(refresh) != EOF)
+		tap_bail("reading the counts of pages");
+	while (fscanf(file, "%63s %ld", name, &value) == 2) {
+		if (!strcmp(name, "nr_foll_pin_acquired"))
+			pinned += value;
+		if (!strcmp(name, "nr_foll_pin_released"))
+			pinned -= value;
+	}
+	fclose(refresh);
+	fclose(file);
+	return pinned;
+}
+
+long own_pinned_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[128];
+	long kib = -1;
+
+	while (file && kib < 0 && fgets(line, sizeof(line), file))
+		sscanf(line, "VmPin: %ld kB", &kib);
+	if (kib < 0)
+		tap_bail("no VmPin in /proc/self/status");
+	fclose(file);
+	return kib;
+}
+
+/* Lines of a debugfs file beside its head. */
+static int live_entries(const char *name)
+{
+	char command[128];
+	int lines = -1;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+		 "cat /sys/kernel/debug/moor/*/%s | tail -n +2 | wc -l", name);
+	pipe = popen(command, "r");
+	if (!pipe || fscanf(pipe, "%d", &lines) != 1)
+		tap_bail("%s", command);
+	pclose(pipe);
+	return lines;
+}
+
+void expect_nothing_left(long pinned)
+{
+	tap_is(live_entries("mr"), 0, "no MR is left");
+	tap_is(live_entries("windows"), 0, "no window is left");
+	tap_is(pinned_pages() - pinned, 0, "no page stays pinned");
+}

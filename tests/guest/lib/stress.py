@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs the stress mix (tests/stress/mix.c) and compares what the NIC and the kernel
+logged meanwhile with what the mix provoked."""
+
+import glob
+import os
+import re
+import time
+
+import guest
+
+LOGS = os.environ.get("MOOR_LOGS", "")
+# What the NIC says of the times when it is reset.
+EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by the client)")
+REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [\d.]+): ")
+HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [\d.]+): (\d+) more like the one before")
+PROVOKED = re.compile(r"^#\s+refused (HWI [\d.]+) (\d+)$", re.MULTILINE)
+# An emulated machine on a busy host: its clocks differ. And what comes once a boot.
+MACHINE = re.compile(r"\[ *[\d.]+\] (clocksource: |tsc: |TSC found unstable|sched_clock: |random: crng)")
+POINT = re.compile(r"^(ok|not ok) \d+ - (.*)$")
+
+
+def kernel_log():
+    """The lines that the kernel has printed, but for those about the machine's clocks."""
+    return [line for line in guest.run("dmesg")[1].splitlines() if not MACHINE.match(line)]
+
+
+def reload():
+    """Takes the driver from the device and gives it back: the reset makes the NIC
+    write down what it has held back."""
+    for function in guest.functions():
+        guest.write(f"{guest.DRIVER}/unbind", function)
+        guest.write(f"{guest.DRIVER}/bind", function)
+    guest.ok(guest.bring_up(), "driver unbound, reset and bound: the device is there")
+
+
+def nic_lines():
+    """All that the NICs have logged."""
+    lines = []
+    for path in sorted(glob.glob(f"{LOGS}/nic*.log")):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines += file.read().splitlines()
+    return lines
+
+
+def refusals(lines):
+    """Refusals by section, and the lines that are neither that nor expected."""
+    counts, others = {}, []
+    for line in lines:
+        refused, held_back = REFUSED.match(line), HELD_BACK.match(line)
+        if refused:
+            counts[refused.group(1)] = counts.get(refused.group(1), 0) + 1
+        elif held_back:
+            section, number = held_back.groups()
+            counts[section] = counts.get(section, 0) + int(number)
+        elif not EXPECTED.match(line):
+            others.append(line)
+    return counts, others
+
+
+def compare(before, provoked):
+    """Test points: the NIC has logged what was provoked and nothing else."""
+    if not LOGS:
+        print("# the NIC's log is outside of what the guest sees: not compared")
+        return
+    counts, others = refusals(nic_lines())
+    for section in sorted(counts.keys() | provoked.keys()):
+        got = counts.get(section, 0) - before.get(section, 0)
+        guest.ok(got == provoked.get(section, 0),
+                 f"NIC's log, {section}: {got} lines, as provoked",
+                 f"provoked: {provoked.get(section, 0)}")
+    guest.ok(not others, "NIC's log: nothing else", "\n".join(others[:20]))
+
+
+def mix(seconds):
+    """Runs the mix for so many seconds; test points for all of it."""
+    seed = os.environ.get("MOOR_STRESS_SEED", str(int(time.time())))
+    print("# the mix is repeated with MOOR_STRESS_SEED=" + seed)
+    reload()
+    before, kernel = refusals(nic_lines())[0], kernel_log()
+    slabs = guest.slab_bytes()
+    status, output = guest.run(f"{guest.PROGRAMS}/mix", "--seconds", str(seconds), "--seed", seed)
+    said = kernel_log()[len(kernel):]
+    for line in output.splitlines():
+        point = POINT.match(line)
+        if point:
+            guest.ok(point.group(1) == "ok", point.group(2))
+        else:
+            print(line if line.startswith("#") else f"# {line}")
+    guest.ok(status == 0, "the mix ends well", f"status {status}")
+    guest.ok(not said, "the kernel has said nothing", "\n".join(said[:20]))
+    grown = sum(guest.slab_bytes().values()) - sum(slabs.values())
+    guest.ok(grown < 2 << 20, f"slab caches are as they were: {grown} bytes more")
+    reload()
+    compare(before, {section: int(number) for section, number in PROVOKED.findall(output)})

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * More completions than a CQ holds (HWI 11.1): nothing that waits in it is
+ * overwritten, the CQ fails with an event, QPs that need it fail with it, others
+ * do not notice, and all of it can be destroyed and made anew.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "pair.h"
+#include "tap.h"
+
+#define DEPTH		4
+#define TIMEOUT_MS	20000
+
+static struct ibv_context *ctx;
+
+static struct request write_of(const struct pair *pair, uint64_t wr_id)
+{
+	return (struct request){
+		.opcode = IBV_WR_RDMA_WRITE, .wr_id = wr_id,
+		.local = pair->a.buf, .length = 8, .lkey = pair->a.mr->lkey,
+		.remote = (uintptr_t)pair->b.buf, .rkey = pair->b.mr->rkey,
+	};
+}
+
+static void open_pair(struct pair *pair)
+{
+	struct pair_config config = pair_defaults;
+
+	config.send_wr = 64;
+	config.recv_wr = 64;
+	config.timeout = 8;
+	config.retry_cnt = 2;
+	pair_open(pair, ctx, &config);
+	pair_connect(pair);
+}
+
+/* The next asynchronous event is the failure of this CQ. */
+static bool failed(struct ibv_cq *cq)
+{
+	struct pollfd fd = { .fd = ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	bool good;
+
+	if (poll(&fd, 1, TIMEOUT_MS) != 1 || ibv_get_async_event(ctx, &event))
+		return false;
+	good = event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == cq;
+	if (!good)
+		tap_diag("%s", ibv_event_type_str(event.event_type));
+	ibv_ack_async_event(&event);
+	return good;
+}
+
+/* Completions in the CQ: as many successes in a row from @wr_id on. */
+static int successes(struct ibv_cq *cq, uint64_t wr_id)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	while (ibv_poll_cq(cq, 1, &wc) == 1) {
+		if (wc.wr_id != wr_id + n || wc.status)
+			tap_bail("wr_id %llu: %s", (unsigned long long)wc.wr_id,
+				 ibv_wc_status_str(wc.status));
+		n++;
+	}
+	return n;
+}
+
+static bool works(struct pair *pair)
+{
+	struct request request = write_of(pair, 7);
+	struct ibv_wc wc;
+
+	fill(pair->a.buf, 8, 9);
+	return !post(&pair->a, &request) && wait_wc(pair->a.send_cq, &wc) &&
+	       wc.wr_id == 7 && !wc.status && is_filled(pair->b.buf, 8, 9);
+}
+
+/* Requests of @pair until the CQ of @cqe entries is full, and one more. */
+static void overrun(struct pair *pair, int cqe)
+{
+	struct request request;
+	int i;
+
+	for (i = 0; i <= cqe; i++) {
+		request = write_of(pair, 100 + i);
+		if (post(&pair->a, &request))
+			tap_bail("ibv_post_send");
+	}
+}
+
+static void test_send_cq(void)
+{
+	struct pair pair = {}, other = {}, sharing = {};
+	struct ibv_cq *cq, *spare;
+	struct request request;
+	struct ibv_wc wc;
+	int cqe;
+
+	open_pair(&pair);
+	open_pair(&other);
+	sharing.pd = pair.pd;
+	open_pair(&sharing);
+	cq = pair.a.send_cq;
+	if (ibv_resize_cq(cq, DEPTH))
+		tap_bail("ibv_resize_cq: %s", strerror(errno));
+	cqe = cq->cqe;
+	/* A second QP that completes there. */
+	spare = sharing.a.send_cq;
+	pair_close_qp(&sharing.a);
+	sharing.a.send_cq = cq;
+	pair_open_qp(&sharing, &sharing.a);
+	pair_reset(&sharing);
+
+	post_receive(&pair.a, 50, pair.a.buf, 8, pair.a.mr->lkey);
+	overrun(&pair, cqe - 1);
+	tap_ok(wait_wc(cq, &wc) && wc.wr_id == 100 && !wc.status &&
+	       no_event(ctx), "as many as the CQ holds");
+	request = write_of(&pair, 100 + cqe);
+	post(&pair.a, &request);
+	request = write_of(&pair, 101 + cqe);
+	post(&pair.a, &request);
+	tap_ok(failed(cq), "one more than the CQ holds: it fails");
+	tap_is(query_state(&pair.a), IBV_QPS_ERR, "its QP fails with it");
+	expect_wc(pair.a.recv_cq, 50, IBV_WC_WR_FLUSH_ERR, &wc,
+		  "the other CQ gets what is flushed");
+	tap_is(successes(cq, 101), cqe, "what was in the CQ stays, in order");
+	tap_is(query_state(&sharing.a), IBV_QPS_RTS,
+	       "a QP that has not needed it goes on");
+	request = write_of(&sharing, 1);
+	post(&sharing.a, &request);
+	while (query_state(&sharing.a) == IBV_QPS_RTS)
+		;
+	tap_is(query_state(&sharing.a), IBV_QPS_ERR,
+	       "until it needs it");
+	tap_is(ibv_poll_cq(cq, 1, &wc), 0, "nothing comes out of it any more");
+	tap_ok(no_event(ctx), "and it does not fail twice");
+	tap_ok(works(&other), "QPs with other CQs do not notice");
+
+	pair_close_qp(&sharing.a);
+	sharing.a.send_cq = spare;
+	pair_open_qp(&sharing, &sharing.a);
+	pair_reset(&sharing);
+	tap_ok(works(&sharing), "a new QP with another CQ works");
+	pair_close_qp(&pair.a);
+	tap_is(ibv_destroy_cq(cq), 0, "destroy the CQ");
+	pair.a.send_cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+	pair_open_qp(&pair, &pair.a);
+	pair_reset(&pair);
+	tap_ok(works(&pair), "with a new CQ all is well");
+	pair_close(&sharing);
+	pair_close(&pair);
+	pair_close(&other);
+}
+
+static void test_receive_cq(void)
+{
+	struct request request;
+	struct pair pair = {};
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	int i, cqe;
+
+	open_pair(&pair);
+	cq = pair.b.recv_cq;
+	if (ibv_resize_cq(cq, DEPTH))
+		tap_bail("ibv_resize_cq: %s", strerror(errno));
+	cqe = cq->cqe;
+	for (i = 0; i < cqe + 3; i++)
+		post_receive(&pair.b, 200 + i, pair.b.buf, 8,
+			     pair.b.mr->lkey);
+	for (i = 0; i < cqe + 2; i++) {
+		request = write_of(&pair, 300 + i);
+		request.opcode = IBV_WR_SEND;
+		post(&pair.a, &request);
+	}
+	tap_ok(failed(cq), "more receives than the CQ holds: it fails");
+	tap_is(query_state(&pair.b), IBV_QPS_ERR, "its QP fails with it");
+	tap_is(successes(cq, 200), cqe, "what was in the CQ stays, in order");
+	for (i = 0; i <= cqe && wait_wc(pair.a.send_cq, &wc) && !wc.status; i++)
+		;
+	tap_is(i, cqe + 1, "what had arrived was acknowledged");
+	expect_wc(pair.a.send_cq, 300 + i, IBV_WC_RETRY_EXC_ERR, &wc,
+		  "what comes later is not answered");
+	pair_close(&pair);
+}
+
+int main(int argc, char **argv)
+{
+	struct ibv_device_attr attr;
+
+	ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
+	test_send_cq();
+	test_receive_cq();
+	ibv_close_device(ctx);
+	return tap_done();
+}

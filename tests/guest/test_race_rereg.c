@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Re-registering against traffic: a message meets the old memory, the new one,
+ * or an error, never both; and once rereg has returned the old memory belongs
+ * to the process alone.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "tap.h"
+#include "window.h"
+
+/* A NIC does other things, such as a rereg, in the middle of such a message. */
+#define LENGTH	(1u << 20)
+#define READERS	4
+#define AT_ONCE	2		/* READs of a reader under way */
+#define MOVES	120
+#define ROUNDS	128
+
+/* A thread that reads the MR all the time. */
+struct reader {
+	struct pair pair;
+	unsigned int old_or_new[2], refused, mixed, odd;
+};
+
+static struct ibv_mr *mr;
+static uint8_t *place[2];	/* where the MR is in turn */
+static uint64_t remote;		/* of its first byte, wherever it is */
+static atomic_bool over;
+static atomic_uint turns;	/* of all readers together */
+
+static uint8_t *map(void)
+{
+	uint8_t *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
+			       0);
+
+	if (memory == MAP_FAILED)
+		tap_bail("mmap: %s", strerror(errno));
+	return memory;
+}
+
+static bool is_all(const uint8_t *buf, size_t size, uint8_t value)
+{
+	return buf[0] == value && !memcmp(buf, buf + 1, size - 1);
+}
+
+/* All from one place, or the MR has shown two at once. */
+static void judge(struct reader *reader, const uint8_t *buf,
+		  const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_REM_ACCESS_ERR)
+		reader->refused++;
+	else if (wc->status && wc->status != IBV_WC_WR_FLUSH_ERR)
+		reader->odd++;
+	else if (!wc->status && is_all(buf, LENGTH, 1))
+		reader->old_or_new[0]++;
+	else if (!wc->status && is_all(buf, LENGTH, 2))
+		reader->old_or_new[1]++;
+	else if (!wc->status)
+		reader->mixed++;
+}
+
+static void *read_on(void *arg)
+{
+	struct reader *reader = arg;
+	struct side *a = &reader->pair.a;
+	struct request request = {
+		.opcode = IBV_WR_RDMA_READ, .length = LENGTH,
+		.lkey = a->mr->lkey, .remote = remote, .rkey = mr->rkey,
+	};
+	struct ibv_wc wc;
+	bool failed;
+	int i;
+
+	while (!atomic_load(&over)) {
+		memset(a->buf, 0, AT_ONCE * LENGTH);
+		for (i = 0; i < AT_ONCE; i++) {
+			request.wr_id = i;
+			request.local = a->buf + i * LENGTH;
+			if (post(a, &request))
+				tap_bail("posting a READ");
+		}
+		for (i = 0, failed = false; i < AT_ONCE; i++) {
+			if (!wait_wc(a->send_cq, &wc))
+				tap_bail("a READ is lost");
+			judge(reader, a->buf + wc.wr_id * LENGTH, &wc);
+			failed |= wc.status;
+		}
+		if (failed)
+			pair_reset(&reader->pair);
+		atomic_fetch_add(&turns, 1);
+	}
+	return NULL;
+}
+
+static void move_to(int where)
+{
+	int err = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+			       place[where], LENGTH, 0);
+
+	if (err)
+		tap_bail("ibv_rereg_mr: %d, %s", err, strerror(errno));
+}
+
+/* Moves it to and fro; the readers must have seen something in between. */
+static void race_reads(struct reader *readers)
+{
+	unsigned int seen[2] = {}, refused = 0, mixed = 0, odd = 0, before;
+	pthread_t threads[READERS];
+	int i;
+
+	for (i = 0; i < READERS; i++)
+		if (pthread_create(&threads[i], NULL, read_on, &readers[i]))
+			tap_bail("pthread_create");
+	for (i = 0; i < MOVES; i++) {
+		before = atomic_load(&turns);
+		move_to(~i & 1);
+		while (i % 8 == 0 && atomic_load(&turns) == before)
+			sched_yield();
+	}
+	atomic_store(&over, true);
+	for (i = 0; i < READERS; i++) {
+		pthread_join(threads[i], NULL);
+		seen[0] += readers[i].old_or_new[0];
+		seen[1] += readers[i].old_or_new[1];
+		refused += readers[i].refused;
+		mixed += readers[i].mixed;
+		odd += readers[i].odd;
+	}
+	tap_ok(seen[0] && seen[1], "READs met either place: %u and %u times",
+	       seen[0], seen[1]);
+	tap_ok(refused, "or an error: %u times", refused);
+	tap_is(mixed, 0, "no READ met both");
+	tap_is(odd, 0, "and no other error");
+}
+
+/* A WRITE that begins some time after the rereg that it races. */
+struct late_write {
+	struct pair *pair;
+	uint64_t delay;		/* ns */
+	struct outcome outcome;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+static void *write_late(void *arg)
+{
+	struct late_write *write = arg;
+	struct side *a = &write->pair->a;
+	struct request request = {
+		.opcode = IBV_WR_RDMA_WRITE, .wr_id = 1, .local = a->buf,
+		.length = LENGTH, .lkey = a->mr->lkey,
+		.remote = remote, .rkey = mr->rkey,
+	};
+	uint64_t start = now_ns();
+
+	atomic_fetch_add(&turns, 1);
+	while (now_ns() - start < write->delay)
+		;
+	write->outcome = finish(a, post(a, &request));
+	return NULL;
+}
+
+struct score {
+	unsigned int old, new, refused, wrong;
+};
+
+static void race_one_write(struct late_write *write, int from,
+			   struct score *score)
+{
+	static uint8_t copy[LENGTH];
+	uint8_t *old = place[from], *new = place[!from];
+	unsigned int before = atomic_load(&turns);
+	struct outcome *o = &write->outcome;
+	pthread_t thread;
+
+	memset(old, 0, LENGTH);
+	memset(new, 0, LENGTH);
+	if (pthread_create(&thread, NULL, write_late, write))
+		tap_bail("pthread_create");
+	while (atomic_load(&turns) == before)
+		sched_yield();
+	move_to(!from);
+	/* From here on the old place is the process's own. */
+	memcpy(copy, old, LENGTH);
+	pthread_join(thread, NULL);
+	score->wrong += !!memcmp(copy, old, LENGTH);
+	if (o->posted || (o->status && o->status != IBV_WC_REM_ACCESS_ERR))
+		score->wrong++;
+	else if (o->status)
+		score->refused++;
+	else if (is_all(old, LENGTH, 7) && is_all(new, LENGTH, 0))
+		score->old++;
+	else if (is_all(new, LENGTH, 7) && is_all(old, LENGTH, 0))
+		score->new++;
+	else
+		score->wrong++;
+	if (o->status && !is_all(new, LENGTH, 0))
+		score->wrong++;
+	if (o->status)
+		pair_reset(write->pair);
+}
+
+/* The delays go through all that a rereg takes, as long as that is here. */
+static void race_writes(struct pair *pair)
+{
+	struct late_write write = { .pair = pair };
+	uint64_t start, longest = 1;
+	struct score score = {};
+	int i;
+
+	memset(pair->a.buf, 7, LENGTH);
+	move_to(0);
+	for (i = 0; i < ROUNDS; i++) {
+		start = now_ns();
+		race_one_write(&write, i & 1, &score);
+		if (i < 8)
+			longest = now_ns() - start;
+		write.delay = longest * (i % 64) / 64;
+	}
+	tap_is(score.wrong, 0, "WRITEs: one place or an error, and never too late");
+	tap_ok(score.old && score.new, "some met the old, some the new place: %u, %u; %u an error",
+	       score.old, score.new, score.refused);
+}
+
+int main(void)
+{
+	struct pair_config config = pair_defaults;
+	struct reader readers[READERS] = {};
+	struct ibv_device_attr attr;
+	struct pair pair = {};
+	int i;
+
+	config.buffer_size = AT_ONCE * LENGTH;
+	pair_open(&pair, open_nic(NULL, &attr), &config);
+	pair_connect(&pair);
+	for (i = 0; i < READERS; i++) {
+		readers[i].pair.pd = pair.pd;
+		pair_open(&readers[i].pair, pair.ctx, &config);
+		pair_connect(&readers[i].pair);
+	}
+	for (i = 0; i < 2; i++) {
+		place[i] = map();
+		memset(place[i], i + 1, LENGTH);
+	}
+	/* So that the wire's address stays when the memory does not. */
+	mr = must_reg(pair.pd, place[0], LENGTH,
+		      ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
+	race_reads(readers);
+	race_writes(&pair);
+	if (ibv_dereg_mr(mr))
+		tap_bail("ibv_dereg_mr");
+	for (i = 0; i < READERS; i++)
+		pair_close(&readers[i].pair);
+	pair_close(&pair);
+	return tap_done();
+}
