@@ -326,7 +326,7 @@ static void expect_all_free(void)
 static void kill_many(unsigned int kills)
 {
 	int killed[PHASES] = {}, tried[PHASES] = {}, phase;
-	long pinned = count_pinned_pages();
+	long pinned = pinned_pages();
 	unsigned int i;
 
 	for (i = 0; i < kills; i++) {

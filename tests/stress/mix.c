@@ -336,7 +336,7 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{},
 	};
-	long pinned = count_pinned_pages();
+	long pinned = pinned_pages();
 	uint64_t seed = time(NULL);
 	time_t seconds = 10;
 	int option;

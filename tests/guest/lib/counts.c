@@ -6,7 +6,7 @@
 #include "counts.h"
 #include "tap.h"
 
-long count_pinned_pages(void)
+long pinned_pages(void)
 {
 	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "r");
 	FILE *file = fopen("/proc/vmstat", "r");
@@ -61,5 +61,5 @@ void expect_nothing_left(long pinned)
 {
 	tap_is(live_entries("mr"), 0, "no MR is left");
 	tap_is(live_entries("windows"), 0, "no window is left");
-	tap_is(count_pinned_pages() - pinned, 0, "no page stays pinned");
+	tap_is(pinned_pages() - pinned, 0, "no page stays pinned");
 }

@@ -4,7 +4,7 @@
 #define COUNTS_H
 
 /* Pages pinned now, of all processes. */
-long count_pinned_pages(void);
+long pinned_pages(void);
 /* Memory that the caller has pinned, as its status tells. */
 long own_pinned_kib(void);
 /* Test points: no MR, no window, no more pages pinned than @pinned. */
