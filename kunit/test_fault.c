@@ -24,6 +24,7 @@ struct attempt {
 	u32 pd_handle;
 	u8 gid;
 	unsigned long addr;
+	u64 length;
 	long kept;		/* pages that are pinned all the while */
 	bool cqs;		/* so are CQs there */
 	int (*call)(struct kunit *test, struct attempt *attempt);
@@ -76,8 +77,8 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 {
 	struct ib_mr *mr;
 
-	mr = moor_reg_user_mr(attempt->pd, attempt->addr, LENGTH, attempt->addr,
-			      IB_ACCESS_LOCAL_WRITE, NULL);
+	mr = moor_reg_user_mr(attempt->pd, attempt->addr, attempt->length,
+			      attempt->addr, IB_ACCESS_LOCAL_WRITE, NULL);
 	injection_over();
 	if (IS_ERR(mr))
 		return PTR_ERR(mr);
@@ -86,7 +87,12 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
-/* The same with no node in the pool: the table allocates its own. */
+#define LARGE_LENGTH	(1200 * PAGE_SIZE)	/* three nodes and a root */
+
+/*
+ * The same with no node in the pool: the table allocates its own, several. One
+ * that is lost is memory mapped for DMA, which the kernel misses at the end.
+ */
 static int try_mr_table(struct kunit *test, struct attempt *attempt)
 {
 	int err;
@@ -103,14 +109,16 @@ static void fault_mr(struct kunit *test)
 	struct moor_pd pd = { .ibpd.device = &mdev->ibdev };
 	struct attempt attempt = {
 		.pd = &pd.ibpd,
-		.addr = moor_kunit_mmap_scattered(test, LENGTH),
+		.addr = moor_kunit_mmap_scattered(test, LARGE_LENGTH),
+		.length = LENGTH,
 		.call = try_mr,
 	};
 
 	KUNIT_ASSERT_EQ(test, moor_alloc_pd(&pd.ibpd, NULL), 0);
 	fail_in_turn(test, &attempt, 3);
 	attempt.call = try_mr_table;
-	fail_in_turn(test, &attempt, 4);
+	attempt.length = LARGE_LENGTH;
+	fail_in_turn(test, &attempt, 7);
 	moor_dealloc_pd(&pd.ibpd, NULL);
 }
 

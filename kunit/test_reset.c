@@ -107,6 +107,8 @@ static void error_recovered(struct kunit *test)
 	struct moor_dev *mdev = test->priv;
 	struct moor_process *process = busy_process(test);
 	struct pci_dev *pdev = mdev->pdev;
+	u8 bars[6 * 4];
+	u32 i;
 
 	device_lock(&pdev->dev);
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
@@ -121,10 +123,14 @@ static void error_recovered(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, attached(test));
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	/* What a reset of the slot does to the configuration space. */
-	memset(nic->cfg + PCI_BASE_ADDRESS_0 + 4, 0, 4);
+	memcpy(bars, nic->cfg + PCI_BASE_ADDRESS_0, sizeof(bars));
+	for (i = 0; i < sizeof(bars); i++)
+		nic->cfg[PCI_BASE_ADDRESS_0 + i] &=
+			~nic->cfg_writable[PCI_BASE_ADDRESS_0 + i];
 	fake_nic_reset(nic);
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->slot_reset(pdev),
 			PCI_ERS_RESULT_RECOVERED);
+	KUNIT_EXPECT_MEMEQ(test, nic->cfg + PCI_BASE_ADDRESS_0, bars, sizeof(bars));
 	handlers(pdev)->resume(pdev);
 	device_unlock(&pdev->dev);
 	expect_working(test);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "queue.h"
+#include "relaxed.h"
 #include "transfer.h"
 
 static const struct moor_mr_context *entry_of(uint32_t index)
@@ -305,6 +306,8 @@ static void move(struct input *in)
 	};
 	if (!transfer(w->nic, &streams[0], &streams[1], from.length, &culprit))
 		fuzz_reached++;
+	/* As at the end of a QP's quantum. */
+	relaxed_release(w->nic);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

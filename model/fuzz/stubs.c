@@ -47,3 +47,7 @@ void log_limited(struct log_site *site, const char *kind, const char *tag,
 	discard(fmt, args);
 	va_end(args);
 }
+
+void log_flush(void)
+{
+}

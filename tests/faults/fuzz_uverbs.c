@@ -23,6 +23,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 
+#include "counts.h"
 #include "holdings.h"
 #include "tap.h"
 #include "uverbs_call.h"

@@ -13,6 +13,7 @@
 #include <rdma/moor-abi.h>
 #include <rdma/moor_user_ioctl_cmds.h>
 
+#include "counts.h"
 #include "fault.h"
 #include "holdings.h"
 #include "raw.h"

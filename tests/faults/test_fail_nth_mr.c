@@ -16,6 +16,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 
+#include "counts.h"
 #include "fault.h"
 #include "holdings.h"
 #include "raw.h"

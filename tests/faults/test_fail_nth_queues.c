@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "counts.h"
 #include "fault.h"
 #include "holdings.h"
 #include "tap.h"

@@ -16,6 +16,7 @@
 #include <rdma/moor_user_ioctl_cmds.h>
 #include <rdma/rdma_netlink.h>
 
+#include "counts.h"
 #include "fault.h"
 #include "holdings.h"
 #include "tap.h"

@@ -15,6 +15,7 @@
 #include <rdma/rdma_netlink.h>
 #include <moor/moor_hw.h>
 
+#include "counts.h"
 #include "holdings.h"
 #include "tap.h"
 
@@ -84,41 +85,6 @@ static unsigned int count_entries(void)
 	for (i = 0; i < entries; i++)
 		count += *(volatile const __le64 *)&table[i].valid != 0;
 	return count;
-}
-
-static long read_pinned_kib(void)
-{
-	FILE *file = fopen("/proc/self/status", "r");
-	char line[128];
-	long kib = -1;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "VmPin: %ld", &kib) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return kib;
-}
-
-long pinned_pages(void)
-{
-	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "r");
-	FILE *file = fopen("/proc/vmstat", "r");
-	long value, pinned = 0;
-	char key[64];
-
-	/* The counts lag behind by what each processor has not handed in. */
-	if (!refresh || !file || fgetc(refresh) != EOF)
-		tap_bail("reading the counts of pages");
-	while (fscanf(file, "%63s %ld", key, &value) == 2) {
-		if (!strcmp(key, "nr_foll_pin_acquired"))
-			pinned += value;
-		if (!strcmp(key, "nr_foll_pin_released"))
-			pinned -= value;
-	}
-	fclose(refresh);
-	fclose(file);
-	return pinned;
 }
 
 /* ---- netlink ---- */
@@ -221,7 +187,7 @@ void holdings_get(struct holdings *now)
 	int err;
 
 	*now = (struct holdings){};
-	now->pinned_kib = read_pinned_kib();
+	now->pinned_kib = own_pinned_kib();
 	now->entries = count_entries();
 	err = nl_dump(RDMA_NLDEV_CMD_RES_GET, NULL, 0, visit_device, now);
 	if (err)

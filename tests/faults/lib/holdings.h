@@ -19,9 +19,6 @@ void holdings_get(struct holdings *now);
 bool holdings_equal(const struct holdings *a, const struct holdings *b);
 void holdings_diag(const char *when, const struct holdings *held);
 
-/* Pages pinned by all processes. */
-long pinned_pages(void);
-
 /*
  * What "rdma resource show" asks of the kernel: all of a kind of objects, with
  * what the driver says of them. @command is RDMA_NLDEV_CMD_RES_*; @answers counts

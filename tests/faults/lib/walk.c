@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "counts.h"
 #include "fault.h"
 #include "holdings.h"
 #include "tap.h"

@@ -35,6 +35,15 @@ static int moor_cq_respond(struct moor_cq *cq, struct ib_udata *udata)
 	return ib_respond_udata(udata, resp);
 }
 
+/* On return no event handler knows the CQ any more. */
+static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
+{
+	xa_erase(&mdev->cqs, cq->cqn);
+	synchronize_irq(cq->eq->irq);
+	/* A CQ error comes through the asynchronous EQ. */
+	synchronize_irq(mdev->async_eq.irq);
+}
+
 /**
  * moor_create_cq - create a process's completion queue
  * @ibcq: completion queue
@@ -103,8 +112,7 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 destroy:
 	moor_cmd_destroy_cq(mdev, cq->cqn);
 erase:
-	xa_erase(&mdev->cqs, cq->cqn);
-	synchronize_irq(cq->eq->irq);
+	moor_cq_forget(mdev, cq);
 free_db:
 	moor_db_free(cq->uctx, &cq->db);
 unpin:
@@ -173,10 +181,7 @@ int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct moor_cq *cq = to_mcq(ibcq);
 
 	moor_cmd_destroy_cq(mdev, cq->cqn);
-	xa_erase(&mdev->cqs, cq->cqn);
-	synchronize_irq(cq->eq->irq);
-	/* A CQ error comes through the asynchronous EQ. */
-	synchronize_irq(mdev->async_eq.irq);
+	moor_cq_forget(mdev, cq);
 	moor_db_free(cq->uctx, &cq->db);
 	moor_ring_unpin(mdev, &cq->ring);
 	mutex_destroy(&cq->resize_lock);
