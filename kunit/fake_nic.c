@@ -213,7 +213,7 @@ static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 	nic->commands[cmd->hdr.opcode]++;
 	/* The first tag that the ring has not: what lies there is poisoned. */
 	if (nic->behave.stray)
-		fake_complete(nic, FAKE_BATCH, MOOR_CMD_OK, out);
+		fake_complete(nic, FAKE_BATCH, MOOR_CMD_BAD_PARAM, out);
 	nic->behave.stray = false;
 	if (nic->behave.fail_status &&
 	    cmd->hdr.opcode == nic->behave.fail_opcode &&
