@@ -16,8 +16,10 @@ EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by
 REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [\d.]+): ")
 HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [\d.]+): (\d+) more like the one before")
 PROVOKED = re.compile(r"^#\s+refused (HWI [\d.]+) (\d+)$", re.MULTILINE)
-# An emulated machine on a busy host: its clocks differ. And what comes once a boot.
-MACHINE = re.compile(r"\[ *[\d.]+\] (clocksource: |tsc: |TSC found unstable|sched_clock: |random: crng)")
+# An emulated machine on a busy host: its clocks differ, what runs on its processors
+# takes long. And what comes once a boot.
+MACHINE = re.compile(r"\[ *[\d.]+\] (clocksource: |tsc: |TSC found unstable|sched_clock: |random: crng|"
+                     r"hrtimer: interrupt took |workqueue: .* hogged CPU)")
 POINT = re.compile(r"^(ok|not ok) \d+ - (.*)$")
 
 
