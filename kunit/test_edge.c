@@ -2,10 +2,11 @@
 /*
  * Paths that hardly anything leads to: tables that the pool has too few nodes
  * for, leaves larger than what is in them, pages that are only looked at,
- * numbers that must not be guessed.
+ * numbers that must not be guessed, what a NIC refuses or is slow with.
  */
 
 #include <linux/fault-inject.h>
+#include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/scatterlist.h>
@@ -174,11 +175,93 @@ static void edge_qp_numbers(struct kunit *test)
 	KUNIT_EXPECT_NE(test, above, 0);
 }
 
+/* A QP that the NIC refuses leaves its number free, and its rings unpinned. */
+static void edge_qp_refused(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct ib_qp_init_attr attr = {
+		.cap = { 64, 0, 1, 0, 0 },
+		.qp_type = IB_QPT_RC,
+	};
+	struct moor_create_qp_req req = {
+		.log_sq_depth = 6, .log_sq_stride = 6,
+		.sq_addr = moor_kunit_mmap(test, PAGE_SIZE, true),
+	};
+	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct ib_udata *udata;
+	struct moor_pair pair;
+	long pinned;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	moor_pair_open(test, &pair);
+	KUNIT_ASSERT_EQ(test, moor_destroy_qp(&pair.qp->ibqp, NULL), 0);
+	pinned = moor_kunit_pinned();
+	attr.send_cq = &pair.cq->ibcq;
+	attr.recv_cq = &pair.cq->ibcq;
+	qp->ibqp = (struct ib_qp){
+		.device = &mdev->ibdev, .pd = pair.pd, .qp_type = IB_QPT_RC,
+		.send_cq = attr.send_cq, .recv_cq = attr.recv_cq,
+	};
+	udata = moor_user_udata(test, pair.user, &req, sizeof(req),
+				sizeof(struct moor_create_qp_resp));
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_QP;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	KUNIT_EXPECT_EQ(test, moor_create_qp(&qp->ibqp, &attr, udata), -ENOMEM);
+	KUNIT_EXPECT_TRUE(test, xa_empty(&mdev->qps));
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	nic->behave.fail_status = 0;
+	udata = moor_user_udata(test, pair.user, &req, sizeof(req),
+				sizeof(struct moor_create_qp_resp));
+	KUNIT_EXPECT_EQ(test, moor_create_qp(&qp->ibqp, &attr, udata), 0);
+	pair.qp = qp;
+	moor_pair_close(test, &pair);
+}
+
+struct closer {
+	struct moor_cq *cq;
+	struct completion done;
+};
+
+static int closer_thread(void *data)
+{
+	struct closer *me = data;
+
+	moor_destroy_cq(&me->cq->ibcq, NULL);
+	complete(&me->done);
+	return 0;
+}
+
+/* A CQ's ring is pinned until the NIC has let go of it. */
+static void edge_cq_ring(struct kunit *test)
+{
+	struct moor_user *user = moor_user_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct closer closer = { .cq = moor_kunit_cq(test, user) };
+	long pinned = moor_kunit_pinned();
+
+	KUNIT_ASSERT_GT(test, pinned, 0);
+	init_completion(&closer.done);
+	WRITE_ONCE(nic->behave.pause, true);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(closer_thread, &closer,
+						       "closer"));
+	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&closer.done,
+							  HZ / 10), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	wait_for_completion(&closer.done);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	moor_user_close(test, user);
+}
+
 static struct kunit_case edge_cases[] = {
 	KUNIT_CASE(edge_nodes),
 	KUNIT_CASE(edge_first_leaf),
 	KUNIT_CASE(edge_probed_pages),
 	KUNIT_CASE(edge_qp_numbers),
+	KUNIT_CASE(edge_qp_refused),
+	KUNIT_CASE(edge_cq_ring),
 	{}
 };
 
