@@ -37,21 +37,42 @@ static bool scan(void)
 	return done;
 }
 
-/* Says what was lost; one that names the driver fails the test in any case. */
+/*
+ * Not ours: when the core cannot build its tables for a device, it frees what is
+ * in its radix tree, but not a node that an insertion which failed has left empty.
+ */
+#define KNOWN	"uapi_merge_def"
+
+static void show(char *report)
+{
+	const char *line;
+
+	while ((line = strsep(&report, "\n")))
+		tap_diag("%s", line);
+}
+
+/* Says what was lost, each object with its history, and counts. */
 static int count_reports(void)
 {
 	FILE *file = fopen(KMEMLEAK, "r");
-	char line[256];
-	int count = 0, shown = 0;
+	char line[256], report[8192] = "";
+	int count = 0;
+	bool more;
 
-	while (file && fgets(line, sizeof(line), file)) {
-		count += !strncmp(line, "unreferenced object", 19);
-		line[strcspn(line, "\n")] = 0;
-		if (shown++ < 100)
-			tap_diag("%s", line);
-	}
 	if (!file)
 		return -1;
+	do {
+		more = fgets(line, sizeof(line), file);
+		if (!more || !strncmp(line, "unreferenced object", 19)) {
+			if (*report && !strstr(report, KNOWN)) {
+				show(report);
+				count++;
+			}
+			*report = 0;
+		}
+		if (more && strlen(report) + strlen(line) < sizeof(report))
+			strcat(report, line);
+	} while (more);
 	fclose(file);
 	return count;
 }
