@@ -27,6 +27,7 @@ struct attempt {
 	u64 length;
 	long kept;		/* pages that are pinned all the while */
 	bool cqs;		/* so are CQs there */
+	u32 returned;		/* most nodes that a failure gave back */
 	int (*call)(struct kunit *test, struct attempt *attempt);
 };
 
@@ -87,19 +88,23 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
-#define LARGE_LENGTH	(1200 * PAGE_SIZE)	/* three nodes and a root */
+#define LARGE_LENGTH	(1200 * PAGE_SIZE)
+#define LARGE_NODES	4u	/* three of leaves and a root */
 
 /*
- * The same with no node in the pool: the table allocates its own, several. One
- * that is lost is memory mapped for DMA, which the kernel misses at the end.
+ * The same with no node in the pool: the table allocates its own, several, and
+ * when one cannot be had, those before it are in the pool afterwards.
  */
 static int try_mr_table(struct kunit *test, struct attempt *attempt)
 {
+	struct moor_dev *mdev = test->priv;
 	int err;
 
-	moor_nodes_destroy(test->priv);
+	moor_nodes_destroy(mdev);
 	err = try_mr(test, attempt);
-	moor_nodes_destroy(test->priv);
+	if (err)
+		attempt->returned = max(attempt->returned, mdev->nodes.count);
+	moor_nodes_destroy(mdev);
 	return err;
 }
 
@@ -119,6 +124,7 @@ static void fault_mr(struct kunit *test)
 	attempt.call = try_mr_table;
 	attempt.length = LARGE_LENGTH;
 	fail_in_turn(test, &attempt, 7);
+	KUNIT_EXPECT_EQ(test, attempt.returned, LARGE_NODES - 1);
 	moor_dealloc_pd(&pd.ibpd, NULL);
 }
 

@@ -11,6 +11,7 @@
 #include <uapi/rdma/rdma_netlink.h>
 
 #include "harness.h"
+#include "trace.h"
 
 #define FILE_BYTES	(256 * 1024)
 
@@ -306,12 +307,135 @@ static void show_restrack(struct kunit *test)
 	moor_region_free(test, region);
 }
 
+#define HOLDERS		9	/* one more than "rdma resource" lists */
+
+/* Windows bound to one MR, and what a tracepoint has said of them. */
+struct holders {
+	struct moor_mw mw[HOLDERS];
+	u32 lkey;
+	u32 qpn;
+	u32 traced;	/* bit by window */
+	u32 wrong;	/* events that are not of these windows */
+};
+
+static void holder_traced(void *data, struct moor_dev *mdev, u32 key,
+			  const struct moor_window *window)
+{
+	struct holders *holders = data;
+	u32 i;
+
+	for (i = 0; i < HOLDERS; i++)
+		if (holders->mw[i].ibmw.rkey == window->rkey)
+			break;
+	if (i == HOLDERS || key != holders->lkey || window->type != 2 ||
+	    window->qpn != holders->qpn)
+		holders->wrong++;
+	else
+		holders->traced |= BIT(i);
+}
+
+static void holders_bind(struct kunit *test, struct holders *holders,
+			 struct ib_pd *pd, unsigned long addr)
+{
+	struct fake_bind bind = {
+		.mr_lkey = holders->lkey,
+		.qpn = holders->qpn,
+		.access = MOOR_ACCESS_REMOTE_READ,
+		.addr = addr,
+		.length = PAGE_SIZE,
+	};
+	struct ib_mw *mw;
+	u32 i;
+
+	for (i = 0; i < HOLDERS; i++) {
+		mw = &holders->mw[i].ibmw;
+		mw->device = pd->device;
+		mw->pd = pd;
+		mw->type = IB_MW_TYPE_2;
+		KUNIT_ASSERT_EQ(test, moor_alloc_mw(mw, NULL), 0);
+		bind.mw_key = mw->rkey;
+		bind.new_key = ib_inc_rkey(mw->rkey);
+		KUNIT_ASSERT_EQ(test, fake_nic_bind(moor_kunit_nic(), &bind), 0);
+		mw->rkey = bind.new_key;
+	}
+}
+
+/* The first windows are in "rdma resource show mr -dd", each once. */
+static void holders_expect_listed(struct kunit *test, struct holders *holders,
+				  struct ib_mr *mr)
+{
+	struct sk_buff *msg = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	const struct nlattr *table;
+	char name[32];
+	u32 listed = 0, i, k;
+	u64 rkey;
+
+	KUNIT_ASSERT_NOT_NULL(test, msg);
+	KUNIT_ASSERT_EQ(test, moor_fill_res_mr_entry(msg, mr), 0);
+	table = (struct nlattr *)msg->data;
+	expect_attr(test, table, "windows", HOLDERS);
+	for (i = 0; i < HOLDERS - 1; i++) {
+		snprintf(name, sizeof(name), "window%u_rkey", i);
+		KUNIT_EXPECT_TRUE(test, driver_attr(table, name, &rkey));
+		for (k = 0; k < HOLDERS; k++)
+			if (holders->mw[k].ibmw.rkey == rkey)
+				listed |= BIT(k);
+		snprintf(name, sizeof(name), "window%u_type", i);
+		expect_attr(test, table, name, 2);
+		snprintf(name, sizeof(name), "window%u_qpn", i);
+		expect_attr(test, table, name, holders->qpn);
+		snprintf(name, sizeof(name), "window%u_pid", i);
+		expect_attr(test, table, name, task_tgid_nr(current));
+	}
+	KUNIT_EXPECT_EQ(test, hweight32(listed), HOLDERS - 1);
+	snprintf(name, sizeof(name), "window%u_rkey", HOLDERS - 1);
+	KUNIT_EXPECT_FALSE(test, driver_attr(table, name, &rkey));
+	nlmsg_free(msg);
+}
+
+/* Who holds an MR: resource tracking lists them, and -EBUSY traces them all. */
+static void show_holders(struct kunit *test)
+{
+	struct holders *holders = kunit_kzalloc(test, sizeof(*holders),
+						GFP_KERNEL);
+	struct moor_pair pair;
+	unsigned long addr;
+	struct ib_mr *mr;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, holders);
+	moor_pair_open(test, &pair);
+	addr = moor_kunit_mmap(test, PAGE_SIZE, true);
+	mr = moor_kunit_reg(pair.pd, addr, PAGE_SIZE, addr, ALL_RIGHTS);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	holders->lkey = mr->lkey;
+	holders->qpn = pair.qp->qpn;
+	holders_bind(test, holders, pair.pd, addr);
+	holders_expect_listed(test, holders, mr);
+
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), -EBUSY);
+	KUNIT_EXPECT_EQ(test, holders->traced, 0);	/* nobody asked */
+	KUNIT_ASSERT_EQ(test, register_trace_moor_mr_holder(holder_traced,
+							    holders), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), -EBUSY);
+	unregister_trace_moor_mr_holder(holder_traced, holders);
+	tracepoint_synchronize_unregister();
+	KUNIT_EXPECT_EQ(test, holders->traced, GENMASK(HOLDERS - 1, 0));
+	KUNIT_EXPECT_EQ(test, holders->wrong, 0);
+
+	for (i = 0; i < HOLDERS; i++)
+		KUNIT_EXPECT_EQ(test, moor_dealloc_mw(&holders->mw[i].ibmw), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	moor_pair_close(test, &pair);
+}
+
 static struct kunit_case show_cases[] = {
 	KUNIT_CASE(show_mr),
 	KUNIT_CASE(show_many),
 	KUNIT_CASE(show_windows),
 	KUNIT_CASE(show_refusals),
 	KUNIT_CASE(show_restrack),
+	KUNIT_CASE(show_holders),
 	{}
 };
 

@@ -136,7 +136,7 @@ static const char *moor_hw_bad_cap(const struct moor_dev *mdev)
 		return "PAGE_SIZES";
 	if (!is_valid_ether_addr(caps->mac))
 		return "MAC";
-	if (caps->mr_index_bits < 12 || caps->mr_index_bits > 24 ||
+	if (caps->mr_index_bits < 12 || caps->mr_index_bits > 20 ||
 	    pci_resource_len(mdev->pdev, MOOR_BAR_MR) <
 	    sizeof(struct moor_mr_context) << caps->mr_index_bits)
 		return "MR_INDEX_BITS";
