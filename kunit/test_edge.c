@@ -106,6 +106,26 @@ static void edge_nodes(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
+/* A pool that is full takes no more: the system gets them back. */
+static void edge_full_pool(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap_scattered(test, TREE_PAGES * PAGE_SIZE);
+	struct ib_pd *pd = moor_kunit_pd(test);
+	struct moor_dev *mdev = test->priv;
+	const u32 full = 1024;
+	struct ib_mr *mr;
+	u32 count;
+
+	mr = moor_kunit_reg(pd, addr, TREE_PAGES * PAGE_SIZE, addr, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	count = mdev->nodes.count;
+	mdev->nodes.count = full;
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, full);
+	mdev->nodes.count = count;
+	moor_kunit_pd_free(test, pd);
+}
+
 /* Memory that begins in the middle of a large leaf, at the same place as its iova. */
 static void edge_first_leaf(struct kunit *test)
 {
@@ -257,6 +277,7 @@ static void edge_cq_ring(struct kunit *test)
 
 static struct kunit_case edge_cases[] = {
 	KUNIT_CASE(edge_nodes),
+	KUNIT_CASE(edge_full_pool),
 	KUNIT_CASE(edge_first_leaf),
 	KUNIT_CASE(edge_probed_pages),
 	KUNIT_CASE(edge_qp_numbers),

@@ -271,6 +271,12 @@ static void test_clean(struct ibv_context *ctx)
 			tap_bail("ibv_create_qp: %s", strerror(errno));
 		pair_connect(pairs[i]);
 	}
+	/* To ten entries before the ring's end: what is moved crosses it. */
+	for (n = 0; n < 54; n++) {
+		request = write_request(&two, n);
+		if (post(&two.a, &request) || !wait_wc(cq, &wc))
+			tap_bail("a write did not end");
+	}
 	/* 1, 100, 2, 101, ...; each waits until the other's peer has it. */
 	for (n = 0; n < 10; n++)
 		for (i = 0; i < 2; i++) {
