@@ -193,7 +193,7 @@ static bool not_now(struct call *call)
 static bool do_stray(struct call *call)
 {
 	uint8_t status = MOOR_CMD_OK;
-	uint64_t tag;
+	uint64_t tag = 0;
 
 	if (!take_number(call, "tag", 0, UINT16_MAX, true, &tag) ||
 	    (call->next < call->words && !take_status(call, &status)) ||
@@ -232,7 +232,7 @@ static bool do_scribble(struct call *call)
 
 static bool do_event(struct call *call)
 {
-	uint64_t eqn, type, number = 0;
+	uint64_t eqn = 0, type = 0, number = 0;
 
 	if (!take_number(call, "event queue", 0, NIC_MAX_EQ - 1, true, &eqn) ||
 	    !take_number(call, "type", 0, UINT8_MAX, true, &type) ||

@@ -71,7 +71,9 @@ enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,
 	}
 	kind = rule->kind;
 	*status = rule->status;
-	if (rule->left != FAULT_ALWAYS && !--rule->left)
+	if (rule->left != FAULT_ALWAYS)
+		rule->left--;
+	if (!rule->left)
 		drop_rule(faults, rule);
 	faults->fired++;
 	log_fault("command 0x%02x: %s", opcode,

@@ -149,7 +149,8 @@ static uint8_t move_chunk(struct nic *nic, struct stream *to,
 uint8_t transfer(struct nic *nic, struct stream *to, struct stream *from,
 		 uint32_t len, struct stream **culprit)
 {
-	struct mr_grant to_grant, from_grant;
+	/* Bytes of ours are granted nothing, and no order that may be broken. */
+	struct mr_grant to_grant = {}, from_grant = {};
 	uint8_t syndrome;
 
 	while (len) {
