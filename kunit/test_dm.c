@@ -376,6 +376,27 @@ static void dm_none(struct kunit *test)
 	moor_process_close(owner.process);
 }
 
+/*
+ * On-NIC memory is somebody else's as soon as it has no MR: those of a process
+ * that ends wait for no others, each has its fence.
+ */
+static void dm_dies(struct kunit *test)
+{
+	const u32 *revokes = &moor_kunit_nic()->commands[MOOR_CMD_MR_REVOKE];
+	struct moor_dm_location location;
+	u32 dm, mr, key, before, i;
+	struct owner owner;
+
+	owner_open(test, &owner);
+	KUNIT_ASSERT_EQ(test, dm_alloc(&owner, PAGE_SIZE, 0, &dm, &location), 0);
+	for (i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, dm_reg(&owner, dm, 0, PAGE_SIZE, DM_RIGHTS,
+					     &mr, &key), 0);
+	before = *revokes;
+	moor_process_close(owner.process);
+	KUNIT_EXPECT_EQ(test, *revokes - before, 5);
+}
+
 static struct kunit_case dm_cases[] = {
 	KUNIT_CASE(dm_data),
 	KUNIT_CASE_PARAM(dm_request, request_gen_params),
@@ -386,6 +407,7 @@ static struct kunit_case dm_cases[] = {
 	KUNIT_CASE(dm_register_limit),
 	KUNIT_CASE(dm_dead),
 	KUNIT_CASE(dm_none),
+	KUNIT_CASE(dm_dies),
 	{}
 };
 
