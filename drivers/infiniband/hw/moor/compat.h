@@ -110,6 +110,11 @@ moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 	return moor_reg_user_mr(ibpd, start, length, iova, access, udata);
 }
 
+static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
+{
+	moor_parking_open(to_muctx(ufile->ucontext));
+}
+
 /* uverbs asks for create_cq on its write() path, for the other on ioctl(). */
 #define MOOR_VERSION_OPS						\
 	.uverbs_robust_udata = 1,					\

@@ -20,6 +20,7 @@ struct moor_dev;
 struct moor_mmap_entry;
 struct moor_mr;
 struct moor_ring;
+struct moor_ucontext;
 
 /* A node of a translation table: 4 KiB of coherent memory (HWI 7). */
 struct moor_node {
@@ -294,7 +295,7 @@ void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		       const struct moor_mr *mr);
 
 /* parking.c */
-void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile);
+void moor_parking_open(struct moor_ucontext *uctx);
 bool moor_park(struct moor_dev *mdev, const struct ib_uobject *uobj, u32 key,
 	       struct moor_mr *mr);
 void moor_parking_leave(struct moor_dev *mdev, const struct ib_uobject *uobj,

@@ -14,15 +14,15 @@
 #include "moor.h"
 
 /**
- * moor_ufile_hw_cleanup - a process closes its context, or the device leaves it
- * @ufile: what the process has open
+ * moor_parking_open - a process closes its context, or the device leaves it
+ * @uctx: context
  *
  * From here on the core destroys objects of this context, and nobody else does
  * anything with them.
  */
-void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
+void moor_parking_open(struct moor_ucontext *uctx)
 {
-	to_muctx(ufile->ucontext)->closing = true;
+	uctx->closing = true;
 }
 
 static void moor_parking_fence(struct moor_dev *mdev,
