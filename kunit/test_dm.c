@@ -299,7 +299,8 @@ static void dm_register_nothing(struct kunit *test)
 	struct moor_dm_location location;
 	struct moor_dev *mdev = test->priv;
 	struct owner owner;
-	u32 dm, mr, key;
+	u32 dm, mr, key, count = 9;
+	unsigned long at;
 	u8 byte;
 
 	owner_open(test, &owner);
@@ -309,6 +310,17 @@ static void dm_register_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 1);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, 0, &byte, 1, false),
 			MOOR_SYN_KEY);
+
+	/* No window is bound to it; the device is not asked about such a key. */
+	moor_call_begin(owner.process, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS);
+	moor_call_handle(owner.process, MOOR_ATTR_MR_WINDOWS_HANDLE, mr);
+	at = moor_call_room(owner.process, MOOR_ATTR_MR_WINDOWS_COUNT, NULL,
+			    sizeof(count));
+	KUNIT_EXPECT_EQ(test, moor_call_run(owner.process), 0);
+	moor_process_get(owner.process, at, &count, sizeof(count));
+	KUNIT_EXPECT_EQ(test, count, 0);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_WINDOWS], 0);
+
 	KUNIT_EXPECT_EQ(test, mr_destroy(&owner, mr), 0);
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE], 0);
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 0);
