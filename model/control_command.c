@@ -305,11 +305,13 @@ static bool do_status(struct call *call)
 	const struct nic *nic = call->nic;
 
 	snprintf(call->answer, call->size,
-		 "ok alive=%d enabled=%d bus-master=%d fatal=%u link=%s rules=%u losing=0x%x fired=%llu commands=%u",
+		 "ok alive=%d enabled=%d bus-master=%d fatal=%u link=%s rules=%u losing=0x%x fired=%llu commands=%u dma=%llu resets=%u",
 		 !endpoint_is_dead(call->ep), nic->enabled, nic->bus_master,
 		 nic->fatal_code, nic->faults.link_down ? "down" : "up",
 		 nic->faults.num_rules, nic->faults.losing,
-		 (unsigned long long)nic->faults.fired, nic->cmd_consumer);
+		 (unsigned long long)nic->faults.fired, nic->cmd_consumer,
+		 (unsigned long long)dma_map_accesses(nic->dma),
+		 endpoint_resets(call->ep));
 	return true;
 }
 

@@ -52,6 +52,7 @@ struct dma_map {
 	bool enabled;
 	uint64_t generation;	/* never 0: an empty cache slot matches none */
 	uint64_t faults;
+	uint64_t accesses;
 	struct cache_slot cache[CACHE_SLOTS];
 	struct backing backings[MAX_BACKINGS];
 };
@@ -425,6 +426,7 @@ void *dma_map_ptr(struct dma_map *map, uint64_t addr, uint64_t *len, bool write)
 	}
 	if (*len > 1 && *len - 1 > span->last - addr)
 		*len = span->last - addr + 1;
+	map->accesses++;
 	return span->backing->base + span->offset + (addr - span->first);
 }
 
@@ -473,6 +475,11 @@ uint64_t dma_map_generation(const struct dma_map *map)
 uint64_t dma_map_faults(const struct dma_map *map)
 {
 	return map->faults;
+}
+
+uint64_t dma_map_accesses(const struct dma_map *map)
+{
+	return map->accesses;
 }
 
 bool dma_map_torn(void)

@@ -75,6 +75,9 @@ uint64_t dma_map_generation(const struct dma_map *map);
 /* DMA faults since creation. */
 uint64_t dma_map_faults(const struct dma_map *map);
 
+/* Addresses that dma_map_ptr() has given out since creation. */
+uint64_t dma_map_accesses(const struct dma_map *map);
+
 /*
  * True once if memory vanished under us since the last call, because the
  * client cut a file short. The accesses went to a page of zeros.

@@ -36,6 +36,7 @@ struct endpoint {
 	struct write_buffer *held;	/* NULL: BAR2 may be mapped */
 	bool bus_master;		/* as the NIC knows it */
 	bool dead;			/* off the bus */
+	uint32_t resets;		/* FLR, and by the client */
 
 	/*
 	 * The client emulates masks and sends no eventfd for a vector that is
@@ -223,7 +224,8 @@ static void apply_bus_master(struct endpoint *ep)
 	bool on = pci_config_bus_master(&ep->config) && !ep->dead;
 
 	if (on != ep->bus_master)
-		log_config("bus mastering %s", on ? "on" : "off");
+		log_config("bus mastering %s, dma=%llu", on ? "on" : "off",
+			   (unsigned long long)dma_map_accesses(ep->dma));
 	ep->bus_master = on;
 	/* The NIC stops before its memory goes and starts when it is there. */
 	if (on)
@@ -249,9 +251,15 @@ bool endpoint_is_dead(const struct endpoint *ep)
 	return ep->dead;
 }
 
+uint32_t endpoint_resets(const struct endpoint *ep)
+{
+	return ep->resets;
+}
+
 void endpoint_reset(struct endpoint *ep)
 {
 	ep->dead = false;
+	ep->resets++;
 	if (ep->held)
 		write_buffer_drop(ep->held);
 	pci_config_init(&ep->config);

@@ -67,6 +67,9 @@ bool endpoint_is_dead(const struct endpoint *ep);
 /* Conventional reset: also what happens when the client goes away. */
 void endpoint_reset(struct endpoint *ep);
 
+/* How often that was; FLR is among it. */
+uint32_t endpoint_resets(const struct endpoint *ep);
+
 /*
  * Ties an eventfd to a vector and takes it over; -1: none. What is pending is
  * raised at once.

@@ -90,6 +90,13 @@ static bool has(struct nic_user *u, const char *what)
 	return strstr(ask(u, "status"), what);
 }
 
+static unsigned long long dma(struct nic_user *u)
+{
+	const char *number = strstr(ask(u, "status"), "dma=");
+
+	return number ? strtoull(number + 4, NULL, 10) : 0;
+}
+
 static void enable(struct nic_user *u)
 {
 	uint64_t ring, cpl, doze;
@@ -294,6 +301,9 @@ static void test_rings(struct nic_user *u)
 
 static void test_device(struct nic_user *u)
 {
+	unsigned long long before;
+	bool counted;
+
 	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	enable(u);
 	must(u, "link down");
@@ -312,8 +322,12 @@ static void test_device(struct nic_user *u)
 	      "a NIC that does not work writes no rings");
 	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	enable(u);
+	before = dma(u);
+	check(nop_ends_with(u, MOOR_CMD_OK) && dma(u) >= before + 2,
+	      "dma counts a command and its completion");
 
 	must(u, "dead");
+	before = dma(u);
 	check(reg_read(&u->c, MOOR_REG_STATUS) == 0xffffffff &&
 	      reg_read64(&u->c, MOOR_REG_CLOCK) == UINT64_MAX &&
 	      config_read32(&u->c, PCI_VENDOR_ID) == 0xffffffff,
@@ -321,8 +335,8 @@ static void test_device(struct nic_user *u)
 	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	config_write16(&u->c, PCI_COMMAND, 0);
 	issue_nop(u);
-	check(has(u, "alive=0 enabled=1 bus-master=0") && has(u, "commands=0"),
-	      "dead: writes are lost, no DMA");
+	check(has(u, "alive=0 enabled=1 bus-master=0") && has(u, "commands=1") &&
+	      dma(u) == before, "dead: writes are lost, no DMA");
 	must(u, "alive");
 	check(reg_read(&u->c, MOOR_REG_MAGIC) == MOOR_MAGIC &&
 	      !config_read16(&u->c, PCI_COMMAND) && has(u, "enabled=0"),
@@ -331,9 +345,10 @@ static void test_device(struct nic_user *u)
 	check(nop_ends_with(u, MOOR_CMD_OK), "and it works");
 
 	must(u, "dead");
+	counted = has(u, "resets=1");
 	client_call(&u->c, VFIO_USER_DEVICE_RESET, NULL, 0, NULL, 0, NULL);
-	check(reg_read(&u->c, MOOR_REG_MAGIC) == MOOR_MAGIC,
-	      "a reset of the platform revives it too");
+	check(reg_read(&u->c, MOOR_REG_MAGIC) == MOOR_MAGIC && counted &&
+	      has(u, "resets=2"), "a reset of the platform revives it too");
 }
 
 static void test_refusals(struct nic_user *u)

@@ -14,9 +14,12 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+
+import initramfs
 
 TOP = os.environ["MOOR_TOP"]
 CACHE = os.environ["MOOR_CACHE"]
@@ -71,7 +74,8 @@ def parse_arguments(argv):
     parser.add_argument("--mem", default="2G")
     parser.add_argument("--nics", type=int, choices=range(9), default=1)
     parser.add_argument("--timeout", type=float)
-    for switch in ("iommu", "icount", "control", "no-driver", "no-kvm", "verbose") + MODEL_SWITCHES:
+    for switch in ("iommu", "icount", "control", "initramfs", "no-driver", "no-kvm",
+                   "verbose") + MODEL_SWITCHES:
         parser.add_argument("--" + switch, action="store_true")
     for many in ("share", "append", "qemu-arg", "model-arg"):
         parser.add_argument("--" + many, action="append", default=[])
@@ -91,6 +95,10 @@ def parse_arguments(argv):
         raise NotRun(f"--mem {options.mem}: a number and M or G expected, such as 2G")
     if options.icount and options.cpus != 1:
         raise NotRun("--icount works with one processor only; leave --cpus out")
+    if options.initramfs and not options.command:
+        raise NotRun("--initramfs: a COMMAND expected")
+    if options.initramfs and options.share:
+        raise NotRun("--share: not with --initramfs, whose guest sees no folder of the host")
     if options.timeout is None:
         options.timeout = 1800 if options.command else 0
     return options
@@ -223,6 +231,7 @@ def write_guest_files(options, driver, log):
         "provider": f"{TOP}/build/provider",
         "cwd": os.getcwd(),
         "driver": driver,
+        "initramfs": "yes" if options.initramfs else "",
         "nics": str(options.nics),
         "console": "ttyS0" if interactive else "",
         "rows": str(size.lines),
@@ -232,7 +241,7 @@ def write_guest_files(options, driver, log):
         "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
                                       if getattr(options, switch.replace("-", "_"))),
         # For tests that look at what the NIC says; only where the guest has it.
-        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") else "",
+        "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") and not options.initramfs else "",
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
         for name, value in settings.items():
@@ -252,7 +261,7 @@ def kernel_arguments(options):
         # data races warn, and few of them are ours: those are looked for in the end.
         f"panic_on_warn={int(options.kernel != 'kcsan')}", "oops=panic", "panic=-1",
         "sysctl.kernel.hung_task_panic=1",
-        "console=hvc0", "ignore_loglevel",
+        "console=ttyS0" if options.initramfs else "console=hvc0", "ignore_loglevel",
         # Root may map the NIC's BARs beside the driver: tests misbehave like that.
         "iomem=relaxed",
         # As Debian's kernels do by themselves. Without it programs that are
@@ -275,8 +284,10 @@ def qemu_arguments(options, models, console):
     arguments = ["-nodefaults", "-no-reboot"]
     if options.command is not None:
         # Everything the guest's kernel prints, into a file.
-        arguments += ["-chardev", f"file,id=moorlog,path={console}",
-                      "-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
+        arguments += ["-chardev", f"file,id=moorlog,path={console}"]
+        # The serial port works from the first line of a second kernel on.
+        arguments += ["-serial", "chardev:moorlog"] if options.initramfs else \
+            ["-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
     # Emulated, QEMU's plain processor (virtme-ng's choice) boots in two thirds
     # of the time of "-cpu max": the C library picks no wide vectors.
     if options.icount:
@@ -312,6 +323,62 @@ def virtme_arguments(options, image, models, console):
     else:
         arguments += ["--disable-monitor"]
     return arguments + ["--qemu-opts"] + qemu_arguments(options, models, console)
+
+
+def write_initramfs(image, version):
+    """The guest's root: once to boot from, and in it once more beside the kernel, for kexec."""
+    next_kernel = f"{VM}/next"
+    initramfs.build("/run/initramfs", version, [f"{VM}/{name}" for name in ("settings", "folders", "command")])
+    os.makedirs(next_kernel)
+    shutil.copy(image, f"{next_kernel}/kernel")
+    shutil.copy("/run/initramfs", f"{next_kernel}/initramfs")
+    archive = initramfs.Archive()
+    archive.add_tree(next_kernel)
+    archive.write("/run/next")
+    with open("/run/initramfs", "ab") as whole, open("/run/next", "rb") as more:
+        shutil.copyfileobj(more, whole)
+
+
+def initramfs_arguments(options, image, models, console, monitor):
+    """The whole command line of QEMU where virtme-ng has no part in it."""
+    init = f"{TOP}/scripts/lib/guest-init"
+    arguments = [f"{TOP}/scripts/lib/vm-qemu", "-machine", "q35,memory-backend=mem",
+                 "-object", f"memory-backend-memfd,id=mem,size={options.mem},share=on",
+                 "-m", options.mem, "-smp", str(options.cpus), "-display", "none",
+                 "-kernel", image, "-initrd", "/run/initramfs",
+                 "-append", " ".join(kernel_arguments(options) + [f"rdinit={init}"]),
+                 "-chardev", f"socket,id=monitor,fd={monitor}", "-qmp", "chardev:monitor"]
+    if options.kvm:
+        arguments += ["-accel", "kvm", "-cpu", "host"]
+    # What virtme-ng calls them; the last two are files in the other kind of guest.
+    arguments += ["-device", "virtio-serial-pci,id=ports", "-chardev", "stdio,id=stdin,signal=on,mux=off"]
+    ports = {"stdin": "", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+             "dev_stdout": "/proc/self/fd/1", "dev_stderr": "/proc/self/fd/2",
+             "status": f"{VM}/status", "trouble": f"{VM}/trouble"}
+    for name, path in ports.items():
+        if path:
+            arguments += ["-chardev", f"file,id={name},path={path}"]
+        arguments += ["-device", f"virtserialport,bus=ports.0,chardev={name},name=virtme.{name}"]
+    return arguments + qemu_arguments(options, models, console)
+
+
+class Waker:
+    """Wakes a guest that sleeps, as somebody who presses its power button: QEMU's monitor."""
+
+    def __init__(self):
+        self.socket, self.qemu = socket.socketpair()
+        self.socket.sendall(b'{"execute": "qmp_capabilities"}')
+        self.heard = b""
+
+    def listen(self):
+        """There is something to read: false at the end."""
+        data = self.socket.recv(65536)
+        self.heard += data
+        *lines, self.heard = self.heard.split(b"\n")
+        for line in lines:
+            if json.loads(line).get("event") == "SUSPEND":
+                self.socket.sendall(b'{"execute": "system_wakeup"}')
+        return bool(data)
 
 
 def console_lines(console):
@@ -377,9 +444,10 @@ def pass_on(source, sink):
     return bool(data)
 
 
-def run_guest(options, arguments, models, console):
-    """Runs virtme-run until it ends, time is over or a model dies: why it ended."""
+def run_guest(options, arguments, models, console, waker):
+    """Runs virtme-run or QEMU until it ends, time is over or a model dies: why it ended."""
     pipes = {}
+    monitor = [waker.socket] if waker else []
     if options.command is None:
         # virtme-ng sends the kernel's messages to standard error.
         with open(console, "wb") as file:
@@ -388,7 +456,8 @@ def run_guest(options, arguments, models, console):
         # Not our own output: QEMU opens what it is given anew, which truncates
         # a file that it was redirected to.
         stdin = sys.stdin if sys.stdin and not sys.stdin.isatty() else subprocess.DEVNULL
-        guest = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        guest = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 pass_fds=[waker.qemu.fileno()] if waker else [])
         pipes = {guest.stdout.fileno(): 1, guest.stderr.fileno(): 2}
     ends = {os.pidfd_open(guest.pid): "guest"}
     ends.update((os.pidfd_open(model.process.pid), "model") for model in models)
@@ -397,7 +466,9 @@ def run_guest(options, arguments, models, console):
     while True:
         # When it is over, only what is in the pipes already counts.
         left = 0 if why else deadline and max(0, deadline - time.monotonic())
-        readable, _, _ = select.select(list(pipes) + ([] if why else list(ends)), [], [], left)
+        readable, _, _ = select.select(list(pipes) + ([] if why else list(ends) + monitor), [], [], left)
+        if monitor and monitor[0] in readable and not waker.listen():
+            monitor = []
         for pipe in [fd for fd in readable if fd in pipes]:
             if not pass_on(pipe, pipes[pipe]):
                 del pipes[pipe]
@@ -466,6 +537,8 @@ def main():
     driver = find_driver(options, version)
     options.kvm = not (options.no_kvm or options.icount) and kvm_works()
     write_guest_files(options, driver, os.path.realpath(log))
+    if options.initramfs:
+        write_initramfs(image, version)
     # The host's files are the guest's: what it must not write is made
     # read-only here, on the one mount that it gets as its root.
     subprocess.run(["mount", "--bind", f"{TOP}/scripts/lib/guest-init", VIRTME_INIT], check=True)
@@ -475,12 +548,14 @@ def main():
         model.wait_ready()
     console = f"{log}/console.log"
     os.environ["MOOR_QEMU_LOG"] = f"{log}/qemu.log"
-    arguments = virtme_arguments(options, image, models, console)
+    waker = Waker() if options.initramfs else None
+    arguments = initramfs_arguments(options, image, models, console, waker.qemu.fileno()) if waker else \
+        virtme_arguments(options, image, models, console)
     with open(f"{log}/command", "w", encoding="utf-8") as file:
         file.write(shlex.join(arguments) + "\n")
     if options.verbose:
         say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
-    why = run_guest(options, arguments, models, console)
+    why = run_guest(options, arguments, models, console, waker)
     status = verdict(options, why, models, console, os.environ["MOOR_QEMU_LOG"])
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
         say(f"logs: {shown(log)}")
