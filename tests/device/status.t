@@ -37,8 +37,8 @@ CALLS = (
 )
 UNDO = {call: undo for _, call, undo, _ in CALLS}
 
-# What is made before, what ends something, and how many commands it has. A process
-# that ends with all it has needs one for each.
+# What is made before, what ends something, and how many commands it has. A process that
+# ends with all it has needs one for each queue, and one fence for all MRs and windows.
 ENDS = (
     (("open",), "shut", 0),
     (("pd",), "dealloc_pd", 0),
@@ -50,7 +50,7 @@ ENDS = (
     (("mw",), "dealloc_mw", 1),
     (("dm", "reg_dm"), "dereg_dm", 1),
     (("dm",), "free_dm", 0),
-    (("reg", "reg", "mw", "cq", "qp"), "end", 5),
+    (("reg", "reg", "mw", "cq", "qp"), "end", 3),
 )
 POINTS = []
 

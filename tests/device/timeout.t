@@ -17,7 +17,7 @@ import guest  # pylint: disable=wrong-import-position
 TIMEOUT_MS = 1000
 
 # What is made before, the call, how many commands it has, and what it gives: what ends
-# an object ends it. A process that ends with all it has needs one for each.
+# an object ends it.
 CALLS = (
     ((), "open", 0, 0),
     ((), "pd", 0, 0),
