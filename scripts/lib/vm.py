@@ -128,14 +128,14 @@ def find_kernel(which):
 
 
 def find_driver(options, version):
-    """moor.ko for this kernel, or nothing where none is wanted."""
-    if options.no_driver or options.nics == 0:
-        return ""
+    """moor.ko for this kernel, or nothing where none is to be loaded."""
+    wanted = not options.no_driver and options.nics > 0
     driver = f"{TOP}/build/modules/{version}/moor.ko"
-    if not os.path.exists(driver):
+    # An initramfs has it in any case.
+    if (wanted or options.initramfs) and not os.path.exists(driver):
         raise NotRun(f"no driver for this kernel: build/modules/{version}/moor.ko is missing; "
-                     "run 'make modules', or boot with --no-driver")
-    return driver
+                     f"run 'make modules'{'' if options.initramfs else ', or boot with --no-driver'}")
+    return driver if wanted else ""
 
 
 def kvm_works():

@@ -95,10 +95,14 @@ def leaves_nothing(before, name):
     guest.ok(guest.wait_for(same), f"{name}: nothing is left", f"{before} became {now}")
 
 
+def status(word):
+    """One of the numbers in the NIC's status."""
+    return int(dict(word.split("=") for word in guest.control("status").split())[word])
+
+
 def fired():
     """How often the NIC did what it was asked for."""
-    words = dict(word.split("=") for word in guest.control("status").split())
-    return int(words["fired"])
+    return status("fired")
 
 
 class Fault:
@@ -136,6 +140,15 @@ def has_bus_mastering(where):
     with open(f"/sys/bus/pci/devices/{where}/config", "rb", buffering=0) as config:
         config.seek(4)
         return bool(int.from_bytes(config.read(2), "little") & 4)
+
+
+def set_bus_mastering(where):
+    """Sets Bus Master Enable behind the kernel's back."""
+    with open(f"/sys/bus/pci/devices/{where}/config", "r+b", buffering=0) as config:
+        config.seek(4)
+        command = int.from_bytes(config.read(2), "little")
+        config.seek(4)
+        config.write((command | 4).to_bytes(2, "little"))
 
 
 def dmesg_count(text):

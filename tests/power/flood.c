@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: flood
+ *
+ * Gives the NIC work for minutes, which it does without a processor: full send
+ * queues of long RDMA WRITEs. Says "ready" when they are posted, and waits for the
+ * end of its standard input.
+ */
+#include <stdio.h>
+
+#include "pair.h"
+#include "tap.h"
+
+#define PAIRS	4
+#define DEPTH	8192
+#define LENGTH	(16u << 20)
+
+static struct pair pair[PAIRS];
+
+int main(void)
+{
+	struct pair_config config = pair_defaults;
+	struct ibv_device_attr attr;
+	struct ibv_context *ctx;
+	int i, j;
+
+	config.buffer_size = LENGTH;
+	config.send_wr = DEPTH;
+	config.sge = 1;
+	ctx = open_nic(NULL, &attr);
+	for (i = 0; i < PAIRS; i++) {
+		struct pair *p = &pair[i];
+		struct request request = {
+			.opcode = IBV_WR_RDMA_WRITE, .length = LENGTH,
+		};
+
+		pair_open(p, ctx, &config);
+		pair_connect(p);
+		request.local = p->a.buf;
+		request.lkey = p->a.mr->lkey;
+		request.remote = (uintptr_t)p->b.buf;
+		request.rkey = p->b.mr->rkey;
+		for (j = 0; j < DEPTH; j++)
+			if (post(&p->a, &request))
+				tap_bail("posting ended after %d", j);
+	}
+	printf("ready\n");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return 0;
+}
