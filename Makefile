@@ -105,9 +105,13 @@ coverage: setup ## the KUnit suites with the driver's lines counted: what is exe
 fuzz: setup ## fuzz the NIC model with libFuzzer, a minute a target (scripts/fuzz --help)
 	@scripts/fuzz
 
-nic-asan: setup ## build the NIC model with sanitizers; then MOOR_NIC=build/model-asan/moor-nic scripts/vm
-	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model-asan \
-		SANITIZE=address,undefined
+nic-asan: ## build the NIC model with ASan and UBSan; then MOOR_NIC=build/model-asan/moor-nic scripts/vm
+nic-tsan: ## the same with TSan: build/model-tsan/moor-nic
+nic-asan: sanitize := address,undefined
+nic-tsan: sanitize := thread
+nic-asan nic-tsan: nic-%: setup
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model-$* \
+		SANITIZE=$(sanitize)
 
 check: ## run every test meant for every change; the last line is the totals
 	@scripts/check
@@ -127,5 +131,5 @@ help: ## this list
 
 .DEFAULT_GOAL := module
 .PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan mutants check check-full \
+	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan nic-tsan mutants check check-full \
 	clean clean-cache help

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A NIC in kernel memory that obeys Documentation/hardware-interface.rst, for
- * the KUnit suites: the driver probes it on User-Mode Linux's PCI bus and finds
- * nothing that tells it from another one. It carries no traffic. Elsewhere there
- * is none, and the cases that need one are skipped.
+ * the KUnit suites: the driver probes it on a PCI bus and finds nothing that
+ * tells it from another one. It carries no traffic.
  */
 #ifndef MOOR_KUNIT_FAKE_H
 #define MOOR_KUNIT_FAKE_H
@@ -15,13 +14,6 @@
 #include <linux/kthread.h>
 #include <linux/wait.h>
 #include <moor/moor_hw.h>
-
-#ifdef CONFIG_UML
-#include <virt-pci.h>
-#else
-/* There is no bus for it: see fake_none.c. */
-struct um_pci_device {};
-#endif
 
 struct moor_dev;
 
@@ -102,7 +94,6 @@ struct fake_bind {
 
 /**
  * struct fake_nic - the NIC
- * @pci: what the bus sees
  * @cfg: configuration space
  * @cfg_writable: its bits that software may change
  * @behave: what a test asks of it; changes while the NIC is idle
@@ -136,12 +127,12 @@ struct fake_bind {
  * @wait: where it dozes
  * @commands: executed, by opcode
  * @kicks: received
+ * @mappings: of its BARs, where they are counted
  * @fences: reads of FENCE
  * @violations: of the interface, by software
  * @violation: the first of them
  */
 struct fake_nic {
-	struct um_pci_device pci;
 	struct fake_behaviour behave;
 	u8 cfg[4096];
 	u8 cfg_writable[4096];
@@ -176,16 +167,25 @@ struct fake_nic {
 	u32 commands[256];
 	u32 kicks;
 	u32 fences;
+	atomic_t mappings;
 	u32 violations;
 	const char *violation;
 };
 
-/* fake_pci.c, or fake_none.c */
+/* fake_pci.c */
 struct fake_nic *fake_nic_new(struct kunit *test);
-void fake_nic_plug(struct fake_nic *nic);
-void fake_nic_unplug(struct fake_nic *nic);
 void fake_nic_free(struct fake_nic *nic);
 struct moor_dev *fake_nic_driver(struct fake_nic *nic);
+u64 fake_cfg_read(struct fake_nic *nic, u32 offset, int size);
+void fake_cfg_write(struct fake_nic *nic, u32 offset, int size, u64 val);
+u64 fake_bar_read(struct fake_nic *nic, int bar, u32 offset, int size);
+void fake_bar_write(struct fake_nic *nic, int bar, u32 offset, int size, u64 val);
+
+/* bus_uml.c, or bus_x86.c with mmio.c */
+void fake_nic_plug(struct fake_nic *nic);
+void fake_nic_unplug(struct fake_nic *nic);
+void fake_nic_interrupt(struct fake_nic *nic);
+extern struct fake_nic *fake_plugged;	/* of bus_x86.c, for mmio.c */
 
 /* fake_nic.c */
 void fake_nic_reset(struct fake_nic *nic);
@@ -193,6 +193,7 @@ u64 fake_features(const struct fake_nic *nic);
 u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size);
 void fake_nic_write_reg(struct fake_nic *nic, u32 offset, u64 value, int size);
 void fake_nic_wake(struct fake_nic *nic);
+void fake_nic_deliver(struct fake_nic *nic);
 int fake_nic_thread(void *data);
 void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number);
 void fake_violation(struct fake_nic *nic, const char *what);
@@ -222,7 +223,7 @@ bool fake_nic_invalidate(struct fake_nic *nic, u32 key, u32 qpn);
 u8 fake_mr_query(struct fake_nic *nic, const void *data, void *out);
 u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out);
 
-/* DMA addresses are physical ones under User-Mode Linux, and of moor_bare_init(). */
+/* DMA addresses are physical ones: no IOMMU is in front of the buses. */
 void *fake_dma(u64 addr);
 
 #endif /* MOOR_KUNIT_FAKE_H */

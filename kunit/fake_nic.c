@@ -163,11 +163,16 @@ static bool fake_msix_masked(const struct fake_nic *nic, u32 vector)
 
 	return !(flags & (PCI_MSIX_FLAGS_ENABLE >> 8)) ||
 	       flags & (PCI_MSIX_FLAGS_MASKALL >> 8) ||
-	       nic->msix[vector][3] & PCI_MSIX_ENTRY_CTRL_MASKBIT;
+	       READ_ONCE(nic->msix[vector][3]) & PCI_MSIX_ENTRY_CTRL_MASKBIT;
 }
 
-/* The bus's messages carry the interrupt number: see um_pci_compose_msi_msg(). */
-static void fake_interrupts(struct fake_nic *nic)
+/**
+ * fake_nic_deliver - send the messages that are pending and not masked
+ * @nic: NIC
+ *
+ * The buses' messages carry the number of the interrupt.
+ */
+void fake_nic_deliver(struct fake_nic *nic)
 {
 	u32 vector;
 
@@ -175,8 +180,8 @@ static void fake_interrupts(struct fake_nic *nic)
 		if (fake_msix_masked(nic, vector) || !fake_may_dma(nic) ||
 		    nic->behave.mute)
 			continue;
-		clear_bit(vector, nic->msix_pending);
-		generic_handle_irq_safe(nic->msix[vector][2]);
+		if (test_and_clear_bit(vector, nic->msix_pending))
+			generic_handle_irq_safe(nic->msix[vector][2]);
 	}
 }
 
@@ -306,7 +311,8 @@ static bool fake_nic_look(struct fake_nic *nic)
 	if (fake_may_dma(nic) && !READ_ONCE(nic->behave.pause))
 		busy = fake_commands(nic);
 	spin_unlock_irqrestore(&nic->lock, flags);
-	fake_interrupts(nic);
+	if (!bitmap_empty(nic->msix_pending, FAKE_VECTORS))
+		fake_nic_interrupt(nic);
 	return busy;
 }
 

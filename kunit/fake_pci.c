@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC as a PCI function: configuration space, BARs, MSI-X.
+ * The fake NIC as a PCI function: configuration space, BARs, MSI-X. What puts it
+ * on a bus is bus_uml.c or bus_x86.c.
  */
 
 #include <linux/kthread.h>
@@ -26,20 +27,15 @@ static u64 fake_load(const void *from, int size)
 	return value;
 }
 
-static unsigned long fake_cfg_read(struct um_pci_device *pci,
-				   unsigned int offset, int size)
+u64 fake_cfg_read(struct fake_nic *nic, u32 offset, int size)
 {
-	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
-
 	if (offset + size > sizeof(nic->cfg))
-		return ULONG_MAX;
+		return U64_MAX;
 	return fake_load(nic->cfg + offset, size);
 }
 
-static void fake_cfg_write(struct um_pci_device *pci, unsigned int offset,
-			   int size, unsigned long val)
+void fake_cfg_write(struct fake_nic *nic, u32 offset, int size, u64 val)
 {
-	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
 	const unsigned int flr_at = FAKE_CAP_EXP + PCI_EXP_DEVCTL + 1;
 	int i;
 
@@ -86,11 +82,8 @@ static void fake_regs_write(struct fake_nic *nic, u32 offset, u64 val, int size)
 	}
 }
 
-static unsigned long fake_bar_read(struct um_pci_device *pci, int bar,
-				   unsigned int offset, int size)
+u64 fake_bar_read(struct fake_nic *nic, int bar, u32 offset, int size)
 {
-	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
-
 	/* A read pushes what was written before it. */
 	fake_wc_barrier();
 	if (bar == MOOR_BAR_REGS)
@@ -130,11 +123,8 @@ static void fake_write_mr(struct fake_nic *nic, u32 offset, u64 val, int size)
 		fake_wc_write(nic, offset, val);
 }
 
-static void fake_bar_write(struct um_pci_device *pci, int bar,
-			   unsigned int offset, int size, unsigned long val)
+void fake_bar_write(struct fake_nic *nic, int bar, u32 offset, int size, u64 val)
 {
-	struct fake_nic *nic = container_of(pci, struct fake_nic, pci);
-
 	if (bar == MOOR_BAR_REGS)
 		fake_regs_write(nic, offset, val, size);
 	else if (bar == MOOR_BAR_MR && offset + size <= FAKE_MR_BYTES)
@@ -146,41 +136,6 @@ static void fake_bar_write(struct um_pci_device *pci, int bar,
 	else if (bar == MOOR_BAR_DB && offset + size <= FAKE_BAR4_BYTES)
 		memcpy(nic->dm + offset - FAKE_DM_OFFSET, &val, size);
 }
-
-static void fake_bar_copy_from(struct um_pci_device *pci, int bar,
-			       void *buffer, unsigned int offset, int size)
-{
-	u64 value;
-
-	for (; size >= 8; size -= 8, offset += 8, buffer += 8) {
-		value = fake_bar_read(pci, bar, offset, 8);
-		memcpy(buffer, &value, 8);
-	}
-}
-
-static void fake_bar_copy_to(struct um_pci_device *pci, int bar,
-			     unsigned int offset, const void *buffer, int size)
-{
-	for (; size >= 8; size -= 8, offset += 8, buffer += 8)
-		fake_bar_write(pci, bar, offset, 8, get_unaligned((u64 *)buffer));
-}
-
-static void fake_bar_set(struct um_pci_device *pci, int bar,
-			 unsigned int offset, u8 value, int size)
-{
-	for (; size >= 8; size -= 8, offset += 8)
-		fake_bar_write(pci, bar, offset, 8, value * 0x0101010101010101ULL);
-}
-
-static const struct um_pci_ops fake_pci_ops = {
-	.cfgspace_read = fake_cfg_read,
-	.cfgspace_write = fake_cfg_write,
-	.bar_read = fake_bar_read,
-	.bar_write = fake_bar_write,
-	.bar_copy_from = fake_bar_copy_from,
-	.bar_copy_to = fake_bar_copy_to,
-	.bar_set = fake_bar_set,
-};
 
 static void fake_cfg_set(struct fake_nic *nic, u32 offset, int size, u32 value)
 {
@@ -245,11 +200,11 @@ static void fake_cfg_init(struct fake_nic *nic)
 struct fake_nic *fake_nic_new(struct kunit *test)
 {
 	struct fake_nic *nic = kvzalloc(sizeof(*nic), GFP_KERNEL);
+	u32 vector;
 
 	KUNIT_ASSERT_NOT_NULL(test, nic);
 	spin_lock_init(&nic->lock);
 	init_waitqueue_head(&nic->wait);
-	nic->pci.ops = &fake_pci_ops;
 	nic->magic = MOOR_MAGIC;
 	nic->version = FIELD_PREP(MOOR_VERSION_MAJOR, MOOR_HW_VERSION_MAJOR);
 	nic->mr = kvzalloc(FAKE_MR_BYTES, GFP_KERNEL);
@@ -259,35 +214,12 @@ struct fake_nic *fake_nic_new(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, nic->dm);
 	KUNIT_ASSERT_NOT_NULL(test, nic->slots);
 	fake_cfg_init(nic);
+	for (vector = 0; vector < FAKE_VECTORS; vector++)
+		nic->msix[vector][3] = PCI_MSIX_ENTRY_CTRL_MASKBIT;
 	fake_nic_reset(nic);
 	nic->thread = kthread_run(fake_nic_thread, nic, "fake-nic");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, nic->thread);
 	return nic;
-}
-
-/**
- * fake_nic_plug - put the NIC on the bus: its driver probes it
- * @nic: NIC
- */
-void fake_nic_plug(struct fake_nic *nic)
-{
-	WARN_ON(um_pci_device_register(&nic->pci));
-}
-
-/**
- * fake_nic_unplug - take it off the bus, its driver first
- * @nic: NIC
- */
-void fake_nic_unplug(struct fake_nic *nic)
-{
-	struct pci_dev *pdev = pci_get_device(MOOR_PCI_VENDOR_ID,
-					      MOOR_PCI_DEVICE_ID, NULL);
-
-	/* The bus forgets the function before its driver: let that go now. */
-	if (pdev)
-		pci_stop_and_remove_bus_device_locked(pdev);
-	pci_dev_put(pdev);
-	um_pci_device_unregister(&nic->pci);
 }
 
 void fake_nic_free(struct fake_nic *nic)

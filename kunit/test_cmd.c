@@ -296,6 +296,7 @@ static void cmd_death_wakes_all(struct kunit *test)
 	u32 i, failed = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, issuers);
+	mdev->cmdq.timeout_ms = 1000;
 	moor_kunit_nic()->behave.hold = true;
 	for (i = 0; i < ISSUERS; i++) {
 		issuers[i].mdev = mdev;

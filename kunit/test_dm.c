@@ -299,7 +299,8 @@ static void dm_register_nothing(struct kunit *test)
 	struct moor_dm_location location;
 	struct moor_dev *mdev = test->priv;
 	struct owner owner;
-	u32 dm, mr, key;
+	u32 dm, mr, key, count = 9;
+	unsigned long at;
 	u8 byte;
 
 	owner_open(test, &owner);
@@ -309,6 +310,17 @@ static void dm_register_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 1);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, 0, &byte, 1, false),
 			MOOR_SYN_KEY);
+
+	/* No window is bound to it; the device is not asked about such a key. */
+	moor_call_begin(owner.process, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS);
+	moor_call_handle(owner.process, MOOR_ATTR_MR_WINDOWS_HANDLE, mr);
+	at = moor_call_room(owner.process, MOOR_ATTR_MR_WINDOWS_COUNT, NULL,
+			    sizeof(count));
+	KUNIT_EXPECT_EQ(test, moor_call_run(owner.process), 0);
+	moor_process_get(owner.process, at, &count, sizeof(count));
+	KUNIT_EXPECT_EQ(test, count, 0);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_WINDOWS], 0);
+
 	KUNIT_EXPECT_EQ(test, mr_destroy(&owner, mr), 0);
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE], 0);
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 0);
@@ -376,6 +388,27 @@ static void dm_none(struct kunit *test)
 	moor_process_close(owner.process);
 }
 
+/*
+ * On-NIC memory is somebody else's as soon as it has no MR: those of a process
+ * that ends wait for no others, each has its fence.
+ */
+static void dm_dies(struct kunit *test)
+{
+	const u32 *revokes = &moor_kunit_nic()->commands[MOOR_CMD_MR_REVOKE];
+	struct moor_dm_location location;
+	u32 dm, mr, key, before, i;
+	struct owner owner;
+
+	owner_open(test, &owner);
+	KUNIT_ASSERT_EQ(test, dm_alloc(&owner, PAGE_SIZE, 0, &dm, &location), 0);
+	for (i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, dm_reg(&owner, dm, 0, PAGE_SIZE, DM_RIGHTS,
+					     &mr, &key), 0);
+	before = *revokes;
+	moor_process_close(owner.process);
+	KUNIT_EXPECT_EQ(test, *revokes - before, 5);
+}
+
 static struct kunit_case dm_cases[] = {
 	KUNIT_CASE(dm_data),
 	KUNIT_CASE_PARAM(dm_request, request_gen_params),
@@ -386,6 +419,7 @@ static struct kunit_case dm_cases[] = {
 	KUNIT_CASE(dm_register_limit),
 	KUNIT_CASE(dm_dead),
 	KUNIT_CASE(dm_none),
+	KUNIT_CASE(dm_dies),
 	{}
 };
 

@@ -12,6 +12,10 @@
 
 #define MOST_POINTS	5000
 
+/* All of them, but where time is real and the kernel ten times as slow. */
+#define STEP		(IS_ENABLED(CONFIG_UML) ? 1 : 8)
+#define LEAST_FAILED	(100 / STEP)
+
 /* The NIC's function, with no driver bound to it. */
 static struct pci_dev *function_open(struct kunit *test)
 {
@@ -44,6 +48,21 @@ static void expect_alone(struct kunit *test, struct pci_dev *pdev)
 	KUNIT_EXPECT_EQ(test, nic->violations, 0);
 }
 
+/*
+ * A file of /proc/irq that could not be made harms nobody, but is missed when it
+ * is to go, by a warning of the kernel's: one, if an allocation has failed.
+ */
+static void release_after_failure(struct kunit *test, struct pci_dev *pdev,
+				  bool failed)
+{
+	struct kunit_suppressed_warning *missed;
+
+	missed = kunit_start_suppress_warning(test);
+	device_release_driver(&pdev->dev);
+	kunit_end_suppress_warning(test, missed);
+	KUNIT_EXPECT_LE(test, kunit_suppressed_warning_count(missed), failed);
+}
+
 static void fault_probe(struct kunit *test)
 {
 	struct pci_dev *pdev = function_open(test);
@@ -51,7 +70,7 @@ static void fault_probe(struct kunit *test)
 	bool reached;
 	int err;
 
-	for (nth = 1; nth < MOST_POINTS; nth++) {
+	for (nth = 1; nth < MOST_POINTS; nth += STEP) {
 		current->fail_nth = nth;
 		err = device_attach(&pdev->dev);
 		reached = !current->fail_nth;
@@ -59,7 +78,7 @@ static void fault_probe(struct kunit *test)
 		/* Some can fail without harm. */
 		bound += err == 1;
 		KUNIT_EXPECT_EQ(test, !pci_get_drvdata(pdev), err != 1);
-		device_release_driver(&pdev->dev);
+		release_after_failure(test, pdev, reached);
 		expect_alone(test, pdev);
 		if (!reached)
 			break;
@@ -68,8 +87,8 @@ static void fault_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, err, 1);
 	kunit_info(test, "%u allocations failed in turn, %u of them without harm\n",
 		   failed, bound - 1);
-	KUNIT_EXPECT_GE(test, failed, 100);
-	KUNIT_EXPECT_GE(test, failed - bound, 100);
+	KUNIT_EXPECT_GE(test, failed, LEAST_FAILED);
+	KUNIT_EXPECT_GE(test, failed - bound, LEAST_FAILED);
 	KUNIT_EXPECT_LT(test, nth, MOST_POINTS);
 	function_close(test, pdev);
 }
@@ -81,7 +100,7 @@ static void fault_remove(struct kunit *test)
 	u32 nth, failed = 0;
 	bool reached;
 
-	for (nth = 1; nth < MOST_POINTS; nth++) {
+	for (nth = 1; nth < MOST_POINTS; nth += STEP) {
 		KUNIT_ASSERT_EQ(test, device_attach(&pdev->dev), 1);
 		current->fail_nth = nth;
 		device_release_driver(&pdev->dev);

@@ -387,6 +387,7 @@ static void mr_fence_times_out(struct kunit *test)
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct moor_dev *mdev = test->priv;
 
+	mdev->cmdq.timeout_ms = 1000;
 	moor_kunit_nic()->behave.hold = true;
 	moor_region_free(test, region);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What happens to the function as a whole while it is in use: function-level
- * reset, PCI errors, shutdown, a start that fails half-way.
+ * reset, PCI errors, shutdown, sleep, a death that nobody waits for.
  */
 
+#include <linux/delay.h>
 #include <linux/pci.h>
 
 #include "process.h"
@@ -183,6 +184,70 @@ static void shutdown_stops_dma(struct kunit *test)
 	moor_region_free(test, region);
 }
 
+/*
+ * Sleep may cost the function all it has, so processes lose it before; what comes
+ * back is a device of its own.
+ */
+static void sleep_resumed(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_process *process = busy_process(test);
+	struct pci_dev *pdev = mdev->pdev;
+	const struct dev_pm_ops *pm = pdev->driver->driver.pm;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		device_lock(&pdev->dev);
+		KUNIT_EXPECT_EQ(test, pm->suspend(&pdev->dev), 0);
+		KUNIT_EXPECT_NULL(test, attached(test));
+		KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+		fake_nic_reset(nic);
+		KUNIT_EXPECT_EQ(test, pm->resume(&pdev->dev), 0);
+		device_unlock(&pdev->dev);
+		expect_working(test);
+	}
+	expect_cut_off(test, process);
+}
+
+/* It wakes up as something else; asleep once more and awake, it is well again. */
+static void sleep_not_resumed(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct pci_dev *pdev = mdev->pdev;
+	const struct dev_pm_ops *pm = pdev->driver->driver.pm;
+
+	device_lock(&pdev->dev);
+	KUNIT_EXPECT_EQ(test, pm->freeze(&pdev->dev), 0);
+	nic->magic = 0;
+	KUNIT_EXPECT_EQ(test, pm->thaw(&pdev->dev), -ENODEV);
+	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_EQ(test, pm->poweroff(&pdev->dev), 0);
+	nic->magic = MOOR_MAGIC;
+	KUNIT_EXPECT_EQ(test, pm->restore(&pdev->dev), 0);
+	device_unlock(&pdev->dev);
+	expect_working(test);
+}
+
+/* It dies while nobody asks anything of it; the driver looks now and then. */
+static void health_seen(struct kunit *test)
+{
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+
+	/* Several looks at a device that is well. */
+	msleep(9000);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	WRITE_ONCE(nic->status, nic->status | MOOR_STATUS_FATAL);
+	msleep(3000);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+	moor_region_free(test, region);
+}
+
 /* An EQ that the device will not give up: it is stopped before the ring goes. */
 static void remove_refused(struct kunit *test)
 {
@@ -203,6 +268,9 @@ static struct kunit_case reset_cases[] = {
 	KUNIT_CASE(error_recovered),
 	KUNIT_CASE(error_final),
 	KUNIT_CASE(shutdown_stops_dma),
+	KUNIT_CASE(sleep_resumed),
+	KUNIT_CASE(sleep_not_resumed),
+	KUNIT_CASE(health_seen),
 	KUNIT_CASE(remove_refused),
 	{}
 };

@@ -104,13 +104,20 @@ static void uverbs_map_doorbells(struct kunit *test)
 static void uverbs_pd(struct kunit *test)
 {
 	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *other = opened(test, &resp);
 	struct moor_process *process = opened(test, &resp);
+	u32 first, second, handle, numbers[2];
 	struct moor_alloc_pd_resp pd = {};
-	u32 first = moor_process_pd(process), second = moor_process_pd(process);
-	u32 handle, numbers[2];
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
+	struct ib_uverbs_reg_mr_resp mr;
 	unsigned long at;
 	int i;
 
+	/* Others have some: numbers are neither handles nor close to them. */
+	for (i = 0; i < 3; i++)
+		moor_process_pd(other);
+	first = moor_process_pd(process);
+	second = moor_process_pd(process);
 	for (i = 0; i < 2; i++) {
 		handle = i ? second : first;
 		moor_call_begin(process, UVERBS_OBJECT_PD, MOOR_METHOD_PD_QUERY);
@@ -120,6 +127,12 @@ static void uverbs_pd(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, moor_call_run(process), 0);
 		moor_process_get(process, at, &pd, sizeof(pd));
 		numbers[i] = pd.pdn;
+		/* The one that the device knows it by. */
+		KUNIT_ASSERT_EQ(test, moor_process_reg(process, handle, addr,
+						       REGION_LENGTH, ALL_RIGHTS,
+						       &mr), 0);
+		KUNIT_EXPECT_EQ(test, le32_to_cpu(moor_kunit_entry(mr.lkey)->pd),
+				pd.pdn);
 	}
 	KUNIT_EXPECT_NE(test, numbers[0], numbers[1]);
 	KUNIT_EXPECT_NE(test, numbers[0], 0);
@@ -128,6 +141,7 @@ static void uverbs_pd(struct kunit *test)
 	moor_call_room(process, MOOR_ATTR_PD_QUERY_RESP, NULL, sizeof(pd));
 	KUNIT_EXPECT_EQ(test, moor_call_run(process), -ENOENT);
 	moor_process_close(process);
+	moor_process_close(other);
 }
 
 /* The last refusal is the context's own, as it was (uapi). */

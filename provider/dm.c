@@ -202,6 +202,12 @@ struct ibv_mr *moor_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 	err = ibv_cmd_reg_dm_mr(pd, &to_moor_dm(ibdm)->vdm, offset, length,
 				access, vmr, NULL);
 	if (err) {
+		struct moor_registration asked = {
+			.start = offset, .length = length, .access = access,
+			.dm_length = to_moor_dm(ibdm)->length,
+		};
+
+		moor_note_failure(pd->context, err, &asked);
 		free(vmr);
 		errno = err;
 		return NULL;

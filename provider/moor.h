@@ -43,6 +43,7 @@ struct moor_registration {
 	uint64_t start;
 	uint64_t length;
 	uint64_t iova;
+	uint64_t dm_length;	/* of the on-NIC memory it was to be over, or 0 */
 	uint32_t access;
 	int error;
 };
@@ -342,6 +343,8 @@ bool moor_single_threaded(const struct moor_pd *parent);
 /* mr.c */
 struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   uint64_t hca_va, int access);
+void moor_note_failure(struct ibv_context *context, int err,
+		       const struct moor_registration *asked);
 int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		  void *addr, size_t length, int access);
 struct ibv_mr *moor_alloc_null_mr(struct ibv_pd *pd);

@@ -50,6 +50,7 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
 			  IBV_ACCESS_OPTIONAL_RANGE)
 
+/* Flags that cannot be had, and those that cannot be left out. */
 static uint32_t impossible_flags(const struct moor_registration *asked)
 {
 	uint32_t implied = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -57,6 +58,9 @@ static uint32_t impossible_flags(const struct moor_registration *asked)
 
 	if (!(asked->access & IBV_ACCESS_LOCAL_WRITE))
 		flags |= asked->access & implied;
+	/* There is no other address for on-NIC memory. */
+	if (asked->dm_length)
+		flags |= ~asked->access & IBV_ACCESS_ZERO_BASED;
 	return flags;
 }
 
@@ -78,6 +82,11 @@ static void explain(const struct moor_registration *asked,
 	if (flags) {
 		refusal->reason = MOOR_REFUSAL_FLAGS;
 		refusal->value = flags;
+	} else if (asked->error == EINVAL && asked->dm_length) {
+		refusal->reason = MOOR_REFUSAL_LENGTH;
+		refusal->value = asked->length;
+		if (asked->start < asked->dm_length)
+			refusal->limit = asked->dm_length - asked->start;
 	} else if (asked->error == EINVAL) {
 		refusal->reason = MOOR_REFUSAL_IOVA;
 		refusal->value = asked->iova;

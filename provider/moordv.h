@@ -31,8 +31,8 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 /**
  * moordv_last_refusal - why a registration failed
  * @context: of a Moor device
- * @refusal: about the last ibv_reg_mr() or ibv_rereg_mr() of the context that
- *	failed; its reason is MOOR_REFUSAL_NONE if none has
+ * @refusal: about the last ibv_reg_mr(), ibv_rereg_mr() or ibv_reg_dm_mr() of the
+ *	context that failed; its reason is MOOR_REFUSAL_NONE if none has
  *
  * Returns 0; -1 with errno set: EOPNOTSUPP (not a Moor device).
  */

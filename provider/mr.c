@@ -8,9 +8,16 @@
 
 #include "moor.h"
 
-/* What was asked for when a registration failed; see moordv_last_refusal(). */
-static void note_failure(struct ibv_context *context, int err,
-			 const struct moor_registration *asked)
+/**
+ * moor_note_failure - remember what was asked for when a registration failed
+ * @context: of the call
+ * @err: its errno
+ * @asked: its arguments
+ *
+ * For moordv_last_refusal().
+ */
+void moor_note_failure(struct ibv_context *context, int err,
+		       const struct moor_registration *asked)
 {
 	struct moor_context *ctx = to_moor_context(context);
 
@@ -39,7 +46,7 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			.iova = hca_va, .access = access,
 		};
 
-		note_failure(pd->context, err, &asked);
+		moor_note_failure(pd->context, err, &asked);
 		free(vmr);
 		errno = err;
 		return NULL;
@@ -64,7 +71,7 @@ int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 			.iova = (uintptr_t)addr, .access = access,
 		};
 
-		note_failure(context, err, &asked);
+		moor_note_failure(context, err, &asked);
 		/* libibverbs tells the caller that a command failed, no more. */
 		errno = err;
 	}

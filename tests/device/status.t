@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
-"""Commands that end in error: the errno is the one for it, the call leaves nothing
-behind, and the next one works. What ends an object is not refused by a device that
-keeps its promises: one that does is stopped."""
+# timeout: 1500
+"""Commands that end in error: of each verb the first one, the second ... until it has
+no more, with each status there is. The errno is the one for it, the call leaves nothing
+behind, and works after that. What ends an object is not refused by a device that keeps
+its promises: one that does is stopped. The same for probing and removing."""
 
 import os
 import sys
@@ -17,58 +18,107 @@ import guest  # pylint: disable=wrong-import-position
 STATUSES = {"BAD_OPCODE": 95, "BAD_RESERVED": 22, "BAD_PARAM": 22, "BAD_INDEX": 22,
             "BAD_STATE": 22, "BUSY": 16, "NO_RESOURCE": 12, "DMA_FAULT": 14, "0xa5": device.EIO}
 
-# What is made before, the call, its command, and what takes it back.
+# What is made before, the call, what takes it back, and how many commands it has:
+# registering, above all, has none.
 CALLS = (
-    ((), "cq", "CREATE_CQ", ("destroy_cq",)),
-    (("cq",), "resize_cq", "RESIZE_CQ", ("destroy_cq",)),
-    (("cq",), "qp", "CREATE_QP", ("destroy_qp", "destroy_cq")),
-    (("cq", "qp"), "init_qp", "MODIFY_QP", ("destroy_qp", "destroy_cq")),
-    (("cq", "qp", "init_qp"), "reset_qp", "MODIFY_QP", ("destroy_qp", "destroy_cq")),
-    (("cq", "qp"), "query_qp", "QUERY_QP", ("destroy_qp", "destroy_cq")),
+    ((), "open", "shut", 0),
+    ((), "pd", "dealloc_pd", 0),
+    ((), "ah", "destroy_ah", 0),
+    ((), "reg", "dereg", 0),
+    ((), "mw", "dealloc_mw", 0),
+    ((), "dm", "free_dm", 0),
+    (("dm",), "reg_dm", "dereg_dm", 0),
+    ((), "cq", "destroy_cq", 1),
+    (("cq",), "resize_cq", "resize_back", 1),
+    (("cq",), "qp", "destroy_qp", 1),
+    (("cq", "qp"), "init_qp", "reset_qp", 1),
+    (("cq", "qp", "init_qp"), "reset_qp", "init_qp", 1),
+    (("cq", "qp"), "query_qp", None, 1),
 )
+UNDO = {call: undo for _, call, undo, _ in CALLS}
 
-ENDS = (("destroy_qp", "DESTROY_QP"), ("destroy_cq", "DESTROY_CQ"), ("dereg", "MR_REVOKE"),
-        ("dealloc_mw", "MR_REVOKE"), ("rereg", "MR_REVOKE"))
+# What is made before, what ends something, and how many commands it has. A process that
+# ends with all it has needs one for each queue, and one fence for all MRs and windows.
+ENDS = (
+    (("open",), "shut", 0),
+    (("pd",), "dealloc_pd", 0),
+    (("ah",), "destroy_ah", 0),
+    (("cq", "qp"), "destroy_qp", 1),
+    (("cq",), "destroy_cq", 1),
+    (("reg",), "dereg", 1),
+    (("reg",), "rereg", 1),
+    (("mw",), "dealloc_mw", 1),
+    (("dm", "reg_dm"), "dereg_dm", 1),
+    (("dm",), "free_dm", 0),
+    (("reg", "reg", "mw", "cq", "qp"), "end", 3),
+)
+POINTS = []
 
 
-def fails(verbs, before, call, opcode, status):
-    """One call that the device fails."""
-    guest.control(f"fail {opcode} {status}")
-    err = verbs(call)
-    name = f"{call}: {opcode} ends with {status}"
-    guest.ok(err == STATUSES[status], f"{name}: errno {STATUSES[status]}", err)
-    device.leaves_nothing(before, name)
-
-
-def failing(verbs, made, call, opcode, undo):
-    """A call that fails with each status, and then works."""
-    for word in made:
+def make(verbs, words):
+    """What a call needs."""
+    for word in words:
         if verbs(word):
             raise RuntimeError(word)
+
+
+def failing(verbs, made, call, undo, commands):
+    """A call of which each command fails with each status, and which then works."""
+    make(verbs, made)
     before = device.counts()
+    found = None
+    for status, errno in STATUSES.items():
+        def attempt(fault, status=status, errno=errno):
+            fault.arm()
+            err = verbs(call)
+            if not fault.struck():
+                guest.ok(err == 0 and (not undo or verbs(undo) == 0),
+                         f"{call}: works without, and is taken back", err)
+                return
+            name = f"{call}: a command ends with {status}"
+            guest.ok(err == errno, f"{name}: errno {errno}", err)
+            device.leaves_nothing(before, name)
+
+        found = device.each_command(f"fail any {status}", attempt, found)
+        guest.ok(found == commands, f"{call}: {commands} commands, each ended with {status}", found)
+        if not commands:
+            break
+    POINTS.append(commands * len(STATUSES))
+    for word in reversed(made):
+        if UNDO[word] and verbs(UNDO[word]):
+            raise RuntimeError(UNDO[word])
+
+
+def refused_end(made, call, commands, where):
+    """Each command of ending an object is refused with each status: the device is
+    stopped, and the object is gone."""
+    def attempt(fault):
+        before = device.counts()
+        with device.Verbs() as verbs:
+            make(verbs, made)
+            fault.arm()
+            err = 0 if call == "end" else verbs(call)
+            if call != "end" and fault.struck():
+                guest.ok(verbs("fatal_event") == 0, f"{name}: the process hears of it")
+                guest.ok(verbs("reg") == device.EIO, f"{name}: nothing can be registered")
+            status, output = verbs.end()
+            guest.ok(status == err == 0, f"{name}: 0, and the process ends as it likes", output)
+        guest.ok(device.has_bus_mastering(where) != fault.struck(),
+                 f"{name}: bus mastering is off, if one was refused")
+        device.leaves_nothing(before, name)
+        if fault.struck():
+            device.rebind(where, name)
+
+    found = None
     for status in STATUSES:
-        fails(verbs, before, call, opcode, status)
-    guest.ok(verbs(call) == 0, f"{call}: works after that")
-    guest.ok(not any(verbs(word) for word in undo), f"{call}: and all is taken back")
-
-
-def refused_end(call, opcode, where):
-    """Ending an object is refused: the device is stopped, and the object is gone."""
-    before = device.counts()
-    with device.Verbs() as verbs:
-        verbs.make()
-        if call == "destroy_cq":
-            verbs("destroy_qp")
-        guest.control(f"fail {opcode} BUSY always")
-        err = verbs(call)
-        guest.ok(err == 0, f"{call}, refused by the device: 0", err)
-        guest.ok(not device.has_bus_mastering(where), f"{call}, refused: bus mastering is off")
-        guest.ok(verbs("fatal_event") == 0, f"{call}, refused: the process hears of it")
-        guest.ok(verbs("reg") == device.EIO, f"{call}, refused: nothing can be registered")
-        status, output = verbs.end()
-        guest.ok(status == 0, f"{call}, refused: the process ends as it likes", output)
-    device.leaves_nothing(before, f"{call}, refused")
-    device.revive(where, f"{call}, refused")
+        name = f"{call}, a command refused with {status}"
+        found = device.each_command(f"fail any {status}", attempt, found)
+        guest.ok(found == commands, f"{call}: {commands} commands, each refused with {status}", found)
+        if not commands:
+            break
+    POINTS.append(commands * len(STATUSES))
+    if commands:
+        guest.ok(*guest.moves_data(f"{call} was refused"))
 
 
 def queries():
@@ -113,22 +163,43 @@ def gids():
     guest.control("clear")
 
 
-def event_queues(where):
-    """The driver cannot be bound, and later it can."""
-    for after in range(2):
+def probing(where):
+    """Each command of probing fails: the driver cannot be bound, unless it can do without
+    (an entry of the GID table), and then it can."""
+    def attempt(fault):
         device.bind(where, False)
-        guest.control(f"fail CREATE_EQ NO_RESOURCE 1 after {after}")
         before = guest.pinned_pages()
-        guest.ok(not device.bind(where, True), f"CREATE_EQ number {after + 1} fails: no driver")
-        guest.ok(not device.has_bus_mastering(where) and guest.pinned_pages() == before,
-                 f"CREATE_EQ number {after + 1} fails: bus mastering is off")
-        guest.control("clear")
-        guest.ok(device.bind(where, True) and guest.bring_up(), "and then it can be bound")
-    guest.control("fail DESTROY_EQ BUSY always")
-    guest.ok(device.bind(where, False), "DESTROY_EQ is refused: unbinding works")
-    guest.control("clear")
-    guest.ok(device.bind(where, True) and guest.bring_up(), "and so does binding again")
-    guest.ok(*guest.moves_data("DESTROY_EQ was refused"))
+        fault.arm()
+        bound = device.bind(where, True)
+        guest.ok(bound or fault.struck(), f"probing, {status}: it works without")
+        guest.ok(device.has_bus_mastering(where) == bound and
+                 (bound or guest.pinned_pages() == before),
+                 f"probing, {status}: {'bound' if bound else 'not bound, bus mastering is off'}")
+
+    found = None
+    for status in STATUSES:
+        found = device.each_command(f"fail any {status}", attempt, found)
+        guest.ok(found >= 2, f"probing: {found} commands, each ended with {status}")
+        POINTS.append(found)
+    guest.ok(guest.bring_up(), "probing: in the end it comes up")
+
+
+def removing(where):
+    """Each command of removing is refused: it is removed all the same."""
+    def attempt(fault):
+        device.bind(where, True)
+        guest.bring_up()
+        fault.arm()
+        guest.ok(device.bind(where, False) and not device.has_bus_mastering(where),
+                 f"removing, {status}: unbound, bus mastering is off")
+
+    found = None
+    for status in STATUSES:
+        found = device.each_command(f"fail any {status}", attempt, found)
+        guest.ok(found >= 2, f"removing: {found} commands, each ended with {status}")
+        POINTS.append(found)
+    guest.ok(device.bind(where, True) and guest.bring_up(), "removing: in the end it comes up")
+    guest.ok(*guest.moves_data("after all that"))
 
 
 def main():
@@ -140,9 +211,11 @@ def main():
             failing(verbs, *call)
     queries()
     gids()
-    for call, opcode in ENDS:
-        refused_end(call, opcode, where)
-    event_queues(where)
+    for end in ENDS:
+        refused_end(*end, where)
+    probing(where)
+    removing(where)
+    print(f"#   {sum(POINTS)} commands failed")
     guest.done()
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-"""A command is never answered: whichever it is, its issuer gets EIO, the device is
-stopped with bus mastering off, everything can be torn down, and bound again, or with
-the module loaded again, the NIC works."""
+"""A command is never answered, the first of each verb, the second ... until it has no
+more: its issuer gets EIO, the device is stopped with bus mastering off, everything can
+be torn down, and bound again, or with the module loaded again, the NIC works. The same
+for probing and removing."""
 
 import os
 import sys
@@ -15,47 +16,65 @@ import guest  # pylint: disable=wrong-import-position
 
 TIMEOUT_MS = 1000
 
-# What is made before, the call, its command, and what the call gives: what ends an
-# object ends it.
+# What is made before, the call, how many commands it has, and what it gives: what ends
+# an object ends it.
 CALLS = (
-    ((), "cq", "CREATE_CQ", device.EIO),
-    (("cq",), "resize_cq", "RESIZE_CQ", device.EIO),
-    (("cq",), "qp", "CREATE_QP", device.EIO),
-    (("cq", "qp"), "init_qp", "MODIFY_QP", device.EIO),
-    (("cq", "qp"), "query_qp", "QUERY_QP", device.EIO),
-    (("cq", "qp"), "destroy_qp", "DESTROY_QP", 0),
-    (("cq",), "destroy_cq", "DESTROY_CQ", 0),
-    (("reg 100",), "rereg", "MR_REVOKE", 0),
-    (("reg 100", "mw"), "dealloc_mw", "MR_REVOKE", 0),
-    (("reg 100", "cq", "qp"), "dereg", "MR_REVOKE", 0),
+    ((), "open", 0, 0),
+    ((), "pd", 0, 0),
+    ((), "reg", 0, 0),
+    ((), "mw", 0, 0),
+    ((), "dm", 0, 0),
+    ((), "cq", 1, device.EIO),
+    (("cq",), "resize_cq", 1, device.EIO),
+    (("cq",), "qp", 1, device.EIO),
+    (("cq", "qp"), "init_qp", 1, device.EIO),
+    (("cq", "qp"), "query_qp", 1, device.EIO),
+    (("cq", "qp"), "destroy_qp", 1, 0),
+    (("cq",), "destroy_cq", 1, 0),
+    (("reg 100",), "rereg", 1, 0),
+    (("reg 100", "mw"), "dealloc_mw", 1, 0),
+    (("dm", "reg_dm"), "dereg_dm", 1, 0),
+    (("reg 100", "cq", "qp"), "dereg", 1, 0),
 )
+POINTS = []
 
 
-def unanswered(where, made, call, opcode, errno):
-    """One call whose command is dropped."""
-    name = f"{call}: {opcode} is not answered"
-    before = device.counts()
-    guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
-    with device.Verbs() as verbs:
-        for word in made:
-            if verbs(word):
-                raise RuntimeError(word)
-        held = guest.pinned_pages()
-        guest.control(f"drop {opcode}")
-        verbs.start(call)
-        if call == "dereg":
-            guest.ok(guest.wait_for(lambda: "moor_cmd_exec" in guest.read(
-                f"/proc/{verbs.process.pid}/stack")) and guest.pinned_pages() == held,
-                     f"{name}: meanwhile its pages stay pinned")
-        err = verbs.result()
-        guest.ok(err == errno, f"{name}: errno {errno}", err)
-        guest.ok(not device.has_bus_mastering(where), f"{name}: bus mastering is off")
-        guest.ok(verbs("fatal_event") == 0, f"{name}: the process hears of it")
-        guest.ok(verbs("reg") == device.EIO and verbs("cq") == device.EIO,
-                 f"{name}: nothing new can be made")
-        status, output = verbs.end()
-        guest.ok(status == 0, f"{name}: the process ends as it likes", output)
-    device.leaves_nothing(before, name)
+def unanswered(where, made, call, commands, errno):
+    """Each command of one call is dropped."""
+    name = f"{call}: a command is not answered"
+
+    def attempt(fault):
+        before = device.counts()
+        guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
+        with device.Verbs() as verbs:
+            for word in made:
+                if verbs(word):
+                    raise RuntimeError(word)
+            held = guest.pinned_pages()
+            fault.arm()
+            verbs.start(call)
+            if call == "dereg" and fault.rule.endswith("after 0"):
+                guest.ok(guest.wait_for(lambda: "moor_cmd_exec" in guest.read(
+                    f"/proc/{verbs.process.pid}/stack")) and guest.pinned_pages() == held,
+                         f"{name}: meanwhile its pages stay pinned")
+            err = verbs.result()
+            if not fault.struck():
+                guest.ok(err == 0, f"{call}: works if all are answered", err)
+            else:
+                guest.ok(err == errno, f"{name}: errno {errno}", err)
+                guest.ok(not device.has_bus_mastering(where), f"{name}: bus mastering is off")
+                guest.ok(verbs("fatal_event") == 0, f"{name}: the process hears of it")
+                guest.ok(verbs("reg") == device.EIO and verbs("cq") == device.EIO,
+                         f"{name}: nothing new can be made")
+            status, output = verbs.end()
+            guest.ok(status == 0, f"{name}: the process ends as it likes", output)
+        device.leaves_nothing(before, name)
+        if fault.struck():
+            device.rebind(where, name)
+
+    found = device.each_command("drop any", attempt)
+    guest.ok(found == commands, f"{call}: {commands} commands, each not answered", found)
+    POINTS.append(found)
 
 
 def reload_module(name):
@@ -66,36 +85,48 @@ def reload_module(name):
 
 
 def probing(where):
-    """The driver's first command; the time-out that it starts with is long."""
-    device.bind(where, False)
-    guest.control("drop CREATE_EQ")
-    guest.ok(not device.bind(where, True), "CREATE_EQ is not answered: no driver")
-    guest.ok(not device.has_bus_mastering(where), "CREATE_EQ is not answered: bus mastering is off")
-    guest.ok(device.bind(where, True) and guest.bring_up(), "and then it can be bound")
+    """The driver's first commands; the time-out that it starts with is long."""
+    def attempt(fault):
+        device.bind(where, False)
+        fault.arm()
+        bound = device.bind(where, True)
+        guest.ok(bound != fault.struck(), "probing: bound if all are answered")
+        guest.ok(device.has_bus_mastering(where) == bound,
+                 f"probing: bus mastering is {'on' if bound else 'off'}")
+
+    found = device.each_command("drop CREATE_EQ", attempt)
+    guest.ok(found >= 2, f"probing: {found} commands, each not answered")
+    guest.ok(guest.bring_up(), "probing: in the end it comes up")
+    POINTS.append(found)
 
 
 def unbinding(where):
-    """The driver's last command."""
-    guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
-    guest.control("drop DESTROY_EQ always")
-    guest.ok(device.bind(where, False), "DESTROY_EQ is not answered: unbinding works")
-    guest.control("clear")
-    guest.ok(device.bind(where, True) and guest.bring_up(), "and so does binding again")
+    """The driver's last commands."""
+    def attempt(fault):
+        device.bind(where, True)
+        guest.bring_up()
+        guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
+        fault.arm()
+        guest.ok(device.bind(where, False) and not device.has_bus_mastering(where),
+                 "removing: unbound, bus mastering is off")
+
+    found = device.each_command("drop any", attempt)
+    guest.ok(found >= 2, f"removing: {found} commands, each not answered")
+    POINTS.append(found)
+    guest.ok(device.bind(where, True) and guest.bring_up(), "removing: in the end it comes up")
 
 
 def main():
     """All of it."""
     device.setup()
     where = device.address()
-    for number, call in enumerate(CALLS):
+    for call in CALLS:
         unanswered(where, *call)
-        if number + 1 < len(CALLS):
-            guest.ok(device.bind(where, False) and device.bind(where, True) and guest.bring_up(),
-                     f"{call[1]}: bound again it comes up")
     reload_module("after all that")
     probing(where)
     unbinding(where)
     guest.ok(*guest.moves_data("in the end"))
+    print(f"#   {sum(POINTS)} commands not answered")
     guest.done()
 
 

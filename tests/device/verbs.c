@@ -27,6 +27,11 @@ static struct ibv_comp_channel *channel;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static struct ibv_mw *mw;
+static struct ibv_pd *second_pd;
+static struct ibv_ah *ah;
+static struct ibv_dm *dm;
+static struct ibv_mr *dm_mr;
+static struct ibv_context *second;
 static uint8_t *buf;
 static int mrs;
 
@@ -66,6 +71,11 @@ static int do_cq(void)
 static int do_resize_cq(void)
 {
 	return ibv_resize_cq(cq, 128);
+}
+
+static int do_resize_back(void)
+{
+	return ibv_resize_cq(cq, 64);
 }
 
 static int do_destroy_cq(void)
@@ -124,6 +134,65 @@ static int do_mw(void)
 static int do_dealloc_mw(void)
 {
 	return ibv_dealloc_mw(mw);
+}
+
+static int do_pd(void)
+{
+	return keep(&second_pd, ibv_alloc_pd(ctx));
+}
+
+static int do_dealloc_pd(void)
+{
+	return ibv_dealloc_pd(second_pd);
+}
+
+/* To itself. */
+static int do_ah(void)
+{
+	struct ibv_ah_attr attr = {
+		.grh = { .hop_limit = 1 }, .is_global = 1, .port_num = 1,
+	};
+
+	return ibv_query_gid(ctx, 1, 0, &attr.grh.dgid) ? errno :
+	       keep(&ah, ibv_create_ah(pd, &attr));
+}
+
+static int do_destroy_ah(void)
+{
+	return ibv_destroy_ah(ah);
+}
+
+static int do_dm(void)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 4096 };
+
+	return keep(&dm, ibv_alloc_dm(ctx, &attr));
+}
+
+static int do_free_dm(void)
+{
+	return ibv_free_dm(dm);
+}
+
+static int do_reg_dm(void)
+{
+	return keep(&dm_mr, ibv_reg_dm_mr(pd, dm, 0, 4096,
+					  ALL_ACCESS | IBV_ACCESS_ZERO_BASED));
+}
+
+static int do_dereg_dm(void)
+{
+	return ibv_dereg_mr(dm_mr);
+}
+
+static int do_open(void)
+{
+	return keep(&second, ibv_open_device(ctx->device));
+}
+
+static int do_shut(void)
+{
+	return ibv_close_device(second);
 }
 
 /* A receive that is flushed completes in error: that gives a CQ event. */
@@ -201,10 +270,16 @@ static const struct {
 } calls[] = {
 	{ "reg", do_reg }, { "rereg", do_rereg }, { "dereg", do_dereg },
 	{ "cq", do_cq }, { "resize_cq", do_resize_cq },
+	{ "resize_back", do_resize_back },
 	{ "destroy_cq", do_destroy_cq },
 	{ "qp", do_qp }, { "init_qp", do_init_qp }, { "reset_qp", do_reset_qp },
 	{ "query_qp", do_query_qp }, { "destroy_qp", do_destroy_qp },
 	{ "mw", do_mw }, { "dealloc_mw", do_dealloc_mw },
+	{ "pd", do_pd }, { "dealloc_pd", do_dealloc_pd },
+	{ "ah", do_ah }, { "destroy_ah", do_destroy_ah },
+	{ "dm", do_dm }, { "free_dm", do_free_dm },
+	{ "reg_dm", do_reg_dm }, { "dereg_dm", do_dereg_dm },
+	{ "open", do_open }, { "shut", do_shut },
 	{ "complete", do_complete }, { "cq_event", do_cq_event },
 	{ "no_cq_event", do_no_cq_event }, { "fatal_event", do_fatal_event },
 	{ "port_state", do_port_state }, { "close", do_close },

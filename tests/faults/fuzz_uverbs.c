@@ -30,19 +30,10 @@
 #include "window.h"
 
 #define NOBODY		65534
-#define MAPS		8
 #define LIFE		400	/* calls between opening a context and closing it */
 #define ERRNOS		134
 #define MAX_OPS		64
 #define DRIVER_NS	(1u << UVERBS_ID_NS_SHIFT)
-
-static struct {
-	void *addr;
-	size_t size;
-} maps[MAPS];
-static int fd;
-
-static uint64_t offsets[OFFSETS];	/* for mmap(), as the kernel gave them */
 
 /* ---- changing calls ---- */
 
@@ -181,8 +172,8 @@ static void make_noise(void)
 /* ---- calling ---- */
 
 static struct stats {
-	uint64_t calls, changed;
-	uint64_t tried[MAX_OPS], succeeded[MAX_OPS];
+	uint64_t calls, changed, binders;
+	uint64_t tried[MAX_OPS], succeeded[MAX_OPS], busy[MAX_OPS];
 	uint64_t errnos[ERRNOS];
 } *stats;		/* shared by all processes */
 
@@ -191,52 +182,19 @@ static void count(uint64_t *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-static int issue(void)
-{
-	if (call.by_write)
-		return write(fd, call.bytes, call.size) < 0 ? errno : 0;
-	call.ioctl.hdr.length = sizeof(call.ioctl.hdr) +
-				call.ioctl.hdr.num_attrs * sizeof(call.ioctl.attrs[0]);
-	return ioctl(fd, RDMA_VERBS_IOCTL, &call.ioctl) ? errno : 0;
-}
-
-static void unmap(uint32_t slot)
-{
-	/* All of it, or only its first page. */
-	if (maps[slot].addr)
-		munmap(maps[slot].addr, one_in(4) ? PAGE : maps[slot].size);
-	maps[slot].addr = NULL;
-}
-
-/* Maps an offset that was given or any other, and writes where that is possible. */
-static int map_something(void)
-{
-	uint64_t offset = one_in(6) ? below(64) * PAGE : offsets[below(OFFSETS)];
-	size_t size = one_in(6) ? PAGE * (1 + below(5)) : PAGE;
-	int prot = one_in(4) ? PROT_READ : PROT_READ | PROT_WRITE;
-	uint32_t slot = below(MAPS);
-	void *map;
-
-	unmap(slot);
-	map = mmap(NULL, size, prot, one_in(16) ? MAP_PRIVATE : MAP_SHARED, fd, offset);
-	if (map == MAP_FAILED)
-		return errno;
-	maps[slot].addr = map;
-	maps[slot].size = size;
-	if (prot & PROT_WRITE)
-		((volatile uint64_t *)map)[below(PAGE / 8)] = next();
-	return 0;
-}
-
 static void keep_results(const struct op *op)
 {
+	if (call.handle)
+		call.made.handle = *call.handle;
+	if (call.key)
+		call.made.key = *call.key;
 	if (op->makes != NONE && pool[op->makes].count < POOL)
-		pool[op->makes].handle[pool[op->makes].count++] = *call.handle;
+		pool[op->makes].object[pool[op->makes].count++] = call.made;
 	if (op->ends != NONE && pool[op->ends].count)
-		pool[op->ends].handle[picked] =
-			pool[op->ends].handle[--pool[op->ends].count];
+		pool[op->ends].object[picked] =
+			pool[op->ends].object[--pool[op->ends].count];
 	if (call.offset)
-		offsets[below(OFFSETS)] = *call.offset;
+		keep_offset(*call.offset);
 }
 
 /* A call by an operation's builder; @clean: not changed. */
@@ -245,11 +203,9 @@ static int perform(size_t n, bool clean)
 	const struct op *op = &ops[n];
 	int err;
 
-	inputs_used = 0;
-	answers_used = 0;
-	memset(&call, 0, sizeof(call));
+	begin();
 	if (!op->build) {
-		err = map_something();
+		err = op->act();
 	} else {
 		op->build();
 		if (!clean) {
@@ -269,6 +225,8 @@ static int perform(size_t n, bool clean)
 		count(&stats->tried[n]);
 		if (!err)
 			count(&stats->succeeded[n]);
+		if (err == EBUSY)
+			count(&stats->busy[n]);
 	}
 	return err;
 }
@@ -299,11 +257,11 @@ static void open_context(const char *device)
 {
 	uint32_t i;
 
-	fd = open(device, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	uverbs_fd = open(device, O_RDWR | O_CLOEXEC);
+	if (uverbs_fd < 0)
 		_exit(2);
 	memset(pool, 0, sizeof(pool));
-	memset(offsets, 0, sizeof(offsets));
+	forget_offsets();
 	/* Before there is a context nothing works. */
 	for (i = below(4); i; i--)
 		perform(choose(), one_in(2));
@@ -313,16 +271,15 @@ static void open_context(const char *device)
 		perform(below(2), true);
 	perform(OP_ALLOC_PD, true);
 	perform(OP_CREATE_CQ, true);
+	if (binder_open())
+		count(&stats->binders);
 }
 
 static void close_context(void)
 {
-	uint32_t i;
-
-	for (i = 0; i < MAPS; i++)
-		if (one_in(2))
-			unmap(i);
-	close(fd);
+	unmap_some();
+	binder_close();
+	close(uverbs_fd);
 	/* Completion channels, and what else came by chance. */
 	close_range(3, ~0u, 0);
 }
@@ -411,13 +368,15 @@ static void run_all(const char *device)
 
 static void report(void)
 {
-	uint64_t tried = 0, succeeded = 0;
+	uint64_t tried = 0, succeeded = 0, busy = 0;
 	size_t i;
 
 	for (i = 0; i < num_ops; i++) {
 		tap_diag("%-20s %8llu of %8llu unchanged calls succeeded", ops[i].name,
 			 (unsigned long long)stats->succeeded[i],
 			 (unsigned long long)stats->tried[i]);
+		if (ops[i].ends == MR)
+			busy += stats->busy[i];
 		tried += stats->tried[i];
 		succeeded += stats->succeeded[i];
 	}
@@ -428,6 +387,10 @@ static void report(void)
 	for (i = 0; i < num_ops; i++)
 		if (!stats->succeeded[i])
 			tap_ok(false, "%s never succeeded", ops[i].name);
+	tap_ok(busy, "deregistering met EBUSY, a window being bound: %llu times",
+	       (unsigned long long)busy);
+	tap_diag("%llu contexts had a QP to bind windows by",
+		 (unsigned long long)stats->binders);
 	tap_ok(tried && succeeded * 2 > tried,
 	       "%llu calls, %llu of them changed; of the others %llu of %llu succeeded",
 	       (unsigned long long)stats->calls, (unsigned long long)stats->changed,

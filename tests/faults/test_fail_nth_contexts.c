@@ -48,18 +48,6 @@ static int close_context(void)
 	return ibv_close_device(other);
 }
 
-static void must_open(void)
-{
-	if (open_context())
-		tap_bail("ibv_open_device: %s", strerror(errno));
-}
-
-static void must_close(void)
-{
-	if (close_context())
-		tap_bail("ibv_close_device");
-}
-
 /* What maps the device keeps its file open. */
 static void unmap_device(void)
 {
@@ -76,18 +64,19 @@ static void unmap_device(void)
 }
 
 /* As if the process ended: the kernel takes down everything by itself. */
-static void open_rich(void)
+static int open_rich(void)
 {
 	static struct pair rich;
 	struct ibv_alloc_dm_attr attr = { .length = 4096 };
 
-	must_open();
+	must(open_context, "open a context");
 	rich = (struct pair){};
 	pair_open(&rich, other, &pair_defaults);
 	pair_connect(&rich);
 	if (!ibv_alloc_mw(rich.pd, IBV_MW_TYPE_2) || !ibv_alloc_dm(other, &attr))
 		tap_bail("cannot fill a context");
 	unmap_device();
+	return 0;
 }
 
 /* No other context may be used any more: it is unmapped too. */
@@ -103,7 +92,7 @@ static void walk_contexts(void)
 {
 	walk(&(struct path){
 		.name = "open a context", .call = open_context,
-		.works = context_works, .after = must_close,
+		.works = context_works, .after = close_context,
 		/*
 		 * Of mapping the dozing word; and libibverbs looks elsewhere for a
 		 * file that it cannot open.
@@ -111,7 +100,7 @@ static void walk_contexts(void)
 		.errnos = { EAGAIN, ENOENT },
 	});
 	walk(&(struct path){
-		.name = "close a context", .before = must_open, .call = close_context,
+		.name = "close a context", .before = open_context, .call = close_context,
 	});
 }
 
@@ -237,26 +226,14 @@ static bool pd_works(void)
 	return o.status == IBV_WC_REM_ACCESS_ERR && !ibv_dereg_mr(mr);
 }
 
-static void make_pd(void)
-{
-	if (alloc_pd())
-		tap_bail("ibv_alloc_pd: %s", strerror(errno));
-}
-
-static void unmake_pd(void)
-{
-	if (dealloc_pd())
-		tap_bail("ibv_dealloc_pd");
-}
-
 static void walk_pds(void)
 {
 	walk(&(struct path){
 		.name = "allocate a PD", .call = alloc_pd, .works = pd_works,
-		.after = unmake_pd,
+		.after = dealloc_pd,
 	});
 	walk(&(struct path){
-		.name = "deallocate a PD", .before = make_pd, .call = dealloc_pd,
+		.name = "deallocate a PD", .before = alloc_pd, .call = dealloc_pd,
 		.intact = pd_works,
 	});
 }

@@ -134,14 +134,6 @@ static int dereg(void)
 	return err;
 }
 
-static void unmake_mr(void)
-{
-	int err = dereg();
-
-	if (err)
-		tap_bail("ibv_dereg_mr: %s", strerror(err));
-}
-
 static bool reg_works(void)
 {
 	return moves(&home, mr->rkey, target, target_length,
@@ -164,7 +156,7 @@ static void aim_at(uint8_t *memory, size_t length)
 static void walk_reg(const char *name)
 {
 	walk(&(struct path){
-		.name = name, .call = reg, .works = reg_works, .after = unmake_mr,
+		.name = name, .call = reg, .works = reg_works, .after = dereg,
 	});
 }
 
@@ -185,8 +177,7 @@ static void hold_nodes(void)
 		if (num_held == MAX_HELD)
 			tap_bail("the driver keeps more nodes than it should");
 		fault_arm(ENDLESS);
-		if (reg())
-			tap_bail("ibv_reg_mr: %s", strerror(errno));
+		must(reg, "register");
 		points = ENDLESS - fault_disarm();
 		held[num_held++] = mr;
 		if (points < least)
@@ -249,14 +240,12 @@ static bool raw_works(void)
 	return moves(&home, raw_rkey, target, target_length, target_iova);
 }
 
-static void dereg_raw(void)
+static int dereg_raw(void)
 {
 	struct raw_attr attr = { .id = UVERBS_ATTR_DESTROY_MR_HANDLE, .data = raw_handle };
-	int err = raw_ioctl(home.ctx->cmd_fd, UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY,
-			    &attr, 1);
 
-	if (err)
-		tap_bail("deregistering by ioctl: %s", strerror(err));
+	return raw_ioctl(home.ctx->cmd_fd, UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY,
+			 &attr, 1);
 }
 
 static void walk_raw(void)
@@ -269,7 +258,7 @@ static void walk_raw(void)
 		return;
 	}
 	if (!err)
-		dereg_raw();
+		must(dereg_raw, "deregister by ioctl");
 	walk(&(struct path){
 		.name = name, .call = reg_raw, .works = raw_works, .after = dereg_raw,
 	});
@@ -291,16 +280,15 @@ static void walk_registering(void)
 	walk_reg("register a huge page");
 
 	aim_at(scattered, SCATTERED);
-	if (reg())
-		tap_bail("ibv_reg_mr: %s", strerror(errno));
+	must(reg, "register");
 	if (has_iommu())
 		tap_is(levels(SCATTERED), 0, "scattered pages are one piece to the NIC");
 	else
 		tap_is(levels(SCATTERED), 2, "scattered pages need two levels of table");
-	unmake_mr();
+	must(dereg, "deregister");
 	walk(&(struct path){
 		.name = "register scattered pages", .call = reg, .works = reg_works,
-		.prepare = has_iommu() ? NULL : hold_nodes, .after = unmake_mr,
+		.prepare = has_iommu() ? NULL : hold_nodes, .after = dereg,
 	});
 	release_nodes();
 }
@@ -313,16 +301,17 @@ static int reg_hole(void)
 	return EEXIST;
 }
 
-static void make_hole(void)
+static int make_hole(void)
 {
-	munmap(target + PAGE, PAGE);
+	return munmap(target + PAGE, PAGE) ? errno : 0;
 }
 
-static void fill_hole(void)
+static int fill_hole(void)
 {
 	if (mmap(target + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 		 MAP_ANONYMOUS | MAP_POPULATE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		tap_bail("mmap: %s", strerror(errno));
+		return errno;
+	return 0;
 }
 
 static void walk_refusing(void)
@@ -339,18 +328,10 @@ static void walk_refusing(void)
 
 /* ---- deregistering ---- */
 
-static void make_mr(void)
-{
-	int err = reg();
-
-	if (err)
-		tap_bail("ibv_reg_mr: %s", strerror(err));
-}
-
 static void walk_dereg(const char *name)
 {
 	walk(&(struct path){
-		.name = name, .before = make_mr, .call = dereg, .intact = reg_works,
+		.name = name, .before = reg, .call = dereg, .intact = reg_works,
 	});
 }
 
@@ -416,9 +397,9 @@ static void walk_reregistering(void)
 	for (rereg_flags = 1; rereg_flags < 8; rereg_flags++) {
 		snprintf(name, sizeof(name), "re-register, flags %d", rereg_flags);
 		walk(&(struct path){
-			.name = name, .before = make_mr, .call = rereg,
+			.name = name, .before = reg, .call = rereg,
 			.works = rereg_works, .intact = rereg_intact,
-			.after = unmake_mr, .late = true,
+			.after = dereg, .late = true,
 		});
 	}
 }

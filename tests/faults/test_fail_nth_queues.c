@@ -38,18 +38,6 @@ static int destroy_channel(void)
 	return ibv_destroy_comp_channel(channel);
 }
 
-static void make_channel(void)
-{
-	if (create_channel())
-		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
-}
-
-static void unmake_channel(void)
-{
-	if (destroy_channel())
-		tap_bail("ibv_destroy_comp_channel");
-}
-
 static int create_cq(void)
 {
 	errno = 0;
@@ -74,18 +62,6 @@ static int create_cq_ex(void)
 static int destroy_cq(void)
 {
 	return ibv_destroy_cq(cq);
-}
-
-static void make_cq(void)
-{
-	if (create_cq())
-		tap_bail("ibv_create_cq: %s", strerror(errno));
-}
-
-static void unmake_cq(void)
-{
-	if (destroy_cq())
-		tap_bail("ibv_destroy_cq");
 }
 
 static struct ibv_qp *new_qp(struct ibv_cq *queue)
@@ -131,18 +107,19 @@ static int resize_cq(void)
 	return ibv_resize_cq(cq, resize_to);
 }
 
-static void open_for_cq(void)
+static int open_for_cq(void)
 {
 	struct ibv_device_attr attr;
 
 	cq_ctx = open_nic(nic_name(), &attr);
+	return 0;
 }
 
-static void close_after_cq(void)
+static int close_after_cq(void)
 {
-	unmake_cq();
-	if (ibv_close_device(cq_ctx))
-		tap_bail("ibv_close_device");
+	int err = destroy_cq();
+
+	return err ? err : ibv_close_device(cq_ctx);
 }
 
 static void walk_cqs(void)
@@ -150,36 +127,36 @@ static void walk_cqs(void)
 	cq_ctx = ctx;
 	walk(&(struct path){
 		.name = "create a completion channel", .call = create_channel,
-		.after = unmake_channel,
+		.after = destroy_channel,
 	});
 	walk(&(struct path){
-		.name = "destroy a completion channel", .before = make_channel,
+		.name = "destroy a completion channel", .before = create_channel,
 		.call = destroy_channel,
 	});
 	walk(&(struct path){
 		.name = "create a CQ", .call = create_cq, .works = cq_works,
-		.after = unmake_cq,
+		.after = destroy_cq,
 	});
 	walk(&(struct path){
 		.name = "create an extended CQ", .call = create_cq_ex, .works = cq_works,
-		.after = unmake_cq,
+		.after = destroy_cq,
 	});
-	make_channel();
+	must(create_channel, "create a channel");
 	used_channel = channel;
 	walk(&(struct path){
 		.name = "create a CQ with a channel", .call = create_cq,
-		.works = cq_works, .after = unmake_cq,
+		.works = cq_works, .after = destroy_cq,
 	});
 	used_channel = NULL;
-	unmake_channel();
+	must(destroy_channel, "destroy the channel");
 	resize_to = 4 * CQES;
 	walk(&(struct path){
-		.name = "resize a CQ", .before = make_cq, .call = resize_cq,
-		.works = cq_works, .intact = cq_works, .after = unmake_cq,
+		.name = "resize a CQ", .before = create_cq, .call = resize_cq,
+		.works = cq_works, .intact = cq_works, .after = destroy_cq,
 		.late = true,
 	});
 	walk(&(struct path){
-		.name = "destroy a CQ", .before = make_cq, .call = destroy_cq,
+		.name = "destroy a CQ", .before = create_cq, .call = destroy_cq,
 		.intact = cq_works, .late = true, .again = ENOENT,
 	});
 	/* Doorbell pages are made and mapped with the first. */
@@ -222,18 +199,6 @@ static int destroy_qp(void)
 	return ibv_destroy_qp(qp);
 }
 
-static void make_qp(void)
-{
-	if (create_qp())
-		tap_bail("ibv_create_qp: %s", strerror(errno));
-}
-
-static void unmake_qp(void)
-{
-	if (destroy_qp())
-		tap_bail("ibv_destroy_qp");
-}
-
 static bool qp_works(void)
 {
 	return completes(qp, cq);
@@ -264,7 +229,7 @@ static int go_up(void)
 	}
 }
 
-static void go_low(void)
+static int go_low(void)
 {
 	enum ibv_qp_state wanted = lower, stop = upper;
 
@@ -276,6 +241,7 @@ static void go_low(void)
 			tap_bail("cannot reach state %d", upper);
 	lower = wanted;
 	upper = stop;
+	return 0;
 }
 
 static bool is_up(void)
@@ -300,20 +266,20 @@ static void walk_modify(const char *name, enum ibv_qp_state from, enum ibv_qp_st
 
 static void walk_qps(void)
 {
-	make_cq();
+	must(create_cq, "create a CQ");
 	walk(&(struct path){
 		.name = "create a QP", .call = create_qp, .works = qp_works,
-		.after = unmake_qp,
+		.after = destroy_qp,
 	});
 	walk(&(struct path){
 		.name = "create an extended QP", .call = create_qp_ex, .works = qp_works,
-		.after = unmake_qp,
+		.after = destroy_qp,
 	});
 	walk(&(struct path){
-		.name = "destroy a QP", .before = make_qp, .call = destroy_qp,
+		.name = "destroy a QP", .before = create_qp, .call = destroy_qp,
 		.intact = qp_is_there, .late = true, .again = ENOENT,
 	});
-	unmake_cq();
+	must(destroy_cq, "destroy the CQ");
 	walk_modify("modify a QP to INIT", IBV_QPS_RESET, IBV_QPS_INIT);
 	walk_modify("modify a QP to RTR", IBV_QPS_INIT, IBV_QPS_RTR);
 	walk_modify("modify a QP to RTS", IBV_QPS_RTR, IBV_QPS_RTS);
@@ -343,25 +309,13 @@ static int destroy_ah(void)
 	return ibv_destroy_ah(ah);
 }
 
-static void make_ah(void)
-{
-	if (create_ah())
-		tap_bail("ibv_create_ah: %s", strerror(errno));
-}
-
-static void unmake_ah(void)
-{
-	if (destroy_ah())
-		tap_bail("ibv_destroy_ah");
-}
-
 static void walk_ahs(void)
 {
 	walk(&(struct path){
-		.name = "create an address handle", .call = create_ah, .after = unmake_ah,
+		.name = "create an address handle", .call = create_ah, .after = destroy_ah,
 	});
 	walk(&(struct path){
-		.name = "destroy an address handle", .before = make_ah,
+		.name = "destroy an address handle", .before = create_ah,
 		.call = destroy_ah,
 	});
 }

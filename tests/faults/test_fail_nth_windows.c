@@ -49,12 +49,6 @@ static int dealloc_mw(void)
 	return ibv_dealloc_mw(mw);
 }
 
-static void unmake_mw(void)
-{
-	if (dealloc_mw())
-		tap_bail("ibv_dealloc_mw");
-}
-
 static bool writes_through(void)
 {
 	memset(small, 0, LENGTH);
@@ -70,10 +64,10 @@ static bool bind_works(void)
 	return writes_through();
 }
 
-static void make_bound(void)
+static int make_bound(void)
 {
 	mw = must_alloc_mw(home.pd, mw_type);
-	bind_works();
+	return bind_works() ? 0 : EIO;
 }
 
 static void walk_windows(void)
@@ -88,7 +82,7 @@ static void walk_windows(void)
 	for (mw_type = IBV_MW_TYPE_1; mw_type <= IBV_MW_TYPE_2; mw_type++) {
 		walk(&(struct path){
 			.name = names[mw_type][0], .call = alloc_mw,
-			.works = bind_works, .after = unmake_mw,
+			.works = bind_works, .after = dealloc_mw,
 		});
 		walk(&(struct path){
 			.name = names[mw_type][1], .before = make_bound,
@@ -121,18 +115,6 @@ static bool dm_works(void)
 	       !ibv_memcpy_from_dm(&in, dm, PAGE + 8, sizeof(in)) && in == out;
 }
 
-static void make_dm(void)
-{
-	if (alloc_dm())
-		tap_bail("ibv_alloc_dm: %s", strerror(errno));
-}
-
-static void unmake_dm(void)
-{
-	if (free_dm())
-		tap_bail("ibv_free_dm");
-}
-
 static int reg_dm(void)
 {
 	errno = 0;
@@ -156,40 +138,28 @@ static bool dm_mr_works(void)
 	       is_filled(in, sizeof(in), 6);
 }
 
-static void make_dm_mr(void)
-{
-	if (reg_dm())
-		tap_bail("ibv_reg_dm_mr: %s", strerror(errno));
-}
-
-static void unmake_dm_mr(void)
-{
-	if (dereg_dm())
-		tap_bail("ibv_dereg_mr");
-}
-
 static void walk_dm(void)
 {
 	walk(&(struct path){
 		.name = "allocate on-NIC memory", .call = alloc_dm, .works = dm_works,
-		.after = unmake_dm,
+		.after = free_dm,
 		/* Of mapping it. */
 		.errnos = { EAGAIN },
 	});
 	walk(&(struct path){
-		.name = "free on-NIC memory", .before = make_dm,
+		.name = "free on-NIC memory", .before = alloc_dm,
 		.call = free_dm, .intact = dm_works,
 	});
-	make_dm();
+	must(alloc_dm, "allocate on-NIC memory");
 	walk(&(struct path){
 		.name = "register on-NIC memory", .call = reg_dm,
-		.works = dm_mr_works, .after = unmake_dm_mr,
+		.works = dm_mr_works, .after = dereg_dm,
 	});
 	walk(&(struct path){
-		.name = "deregister on-NIC memory", .before = make_dm_mr,
+		.name = "deregister on-NIC memory", .before = reg_dm,
 		.call = dereg_dm, .intact = dm_mr_works,
 	});
-	unmake_dm();
+	must(free_dm, "free on-NIC memory");
 }
 
 /* ---- questions ---- */
@@ -279,7 +249,7 @@ static void walk_questions(void)
 	if (!query_windows || !last_refusal)
 		tap_bail("%s", dlerror());
 	mw_type = IBV_MW_TYPE_2;
-	make_bound();
+	must(make_bound, "bind a window");
 	walk(&(struct path){
 		.name = "who holds an MR", .call = ask_windows, .works = windows_told,
 	});
@@ -289,7 +259,7 @@ static void walk_questions(void)
 	walk_debugfs("refusals");
 	walk_dump("rdma resource show mr", RDMA_NLDEV_CMD_RES_MR_GET);
 	walk_dump("rdma resource show", RDMA_NLDEV_CMD_RES_GET);
-	unmake_mw();
+	must(dealloc_mw, "deallocate the window");
 }
 
 int main(void)

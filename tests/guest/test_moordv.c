@@ -125,6 +125,46 @@ static void test_refusals(void)
 	munmap(memory, 4096);
 }
 
+/* Of on-NIC memory: @start is the offset in it. */
+static void refuse_dm(const char *what, struct ibv_dm *dm, uint64_t offset, size_t length,
+		      unsigned int access, uint32_t reason, int error,
+		      struct moor_refusal *refusal)
+{
+	struct ibv_mr *mr = ibv_reg_dm_mr(pair.pd, dm, offset, length, access);
+
+	if (!tap_ok(!mr && errno == error, "on-NIC memory, %s: refused", what))
+		return;
+	expect_refusal(what, reason, error, refusal);
+	tap_ok(refusal->start == offset && refusal->length == length &&
+	       refusal->access == access, "why: %s: the arguments", what);
+}
+
+static void test_dm_refusals(void)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 100 };
+	struct ibv_dm *dm = ibv_alloc_dm(pair.ctx, &attr);
+	unsigned int access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
+	struct moor_refusal r = {};
+
+	if (!dm)
+		tap_bail("ibv_alloc_dm: %s", strerror(errno));
+	refuse_dm("addresses not from 0", dm, 0, 100, IBV_ACCESS_LOCAL_WRITE,
+		  MOOR_REFUSAL_FLAGS, EINVAL, &r);
+	tap_is(r.value, IBV_ACCESS_ZERO_BASED, "the flag");
+	refuse_dm("beyond its end", dm, 40, 61, access, MOOR_REFUSAL_LENGTH, EINVAL, &r);
+	tap_ok(r.value == 61 && r.limit == 60, "the length, and what there is");
+	refuse_dm("behind its end", dm, 101, 1, access, MOOR_REFUSAL_LENGTH, EINVAL, &r);
+	tap_ok(r.value == 1 && !r.limit, "nothing is there");
+	refuse_dm("huge pages", dm, 0, 100, access | IBV_ACCESS_HUGETLB,
+		  MOOR_REFUSAL_FLAGS, EOPNOTSUPP, &r);
+	tap_is(r.value, IBV_ACCESS_HUGETLB, "the flag");
+	refuse_dm("remote write without local write", dm, 8, 8,
+		  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE,
+		  MOOR_REFUSAL_FLAGS, EINVAL, &r);
+	tap_is(r.value, IBV_ACCESS_REMOTE_WRITE, "the flag");
+	ibv_free_dm(dm);
+}
+
 int main(int argc, char **argv)
 {
 	struct pair_config config = pair_defaults;
@@ -134,6 +174,7 @@ int main(int argc, char **argv)
 	pair_open(&pair, open_nic(argc > 1 ? argv[1] : NULL, &attr), &config);
 	pair_connect(&pair);
 	test_refusals();
+	test_dm_refusals();
 	test_holders();
 	test_owner_gone();
 	test_not_ours();

@@ -51,7 +51,7 @@ enum moor_refusal_reason {
 	MOOR_REFUSAL_NONE	= 0,	/* none has failed yet */
 	MOOR_REFUSAL_LENGTH	= 1,	/* value: length; limit: longest allowed */
 	MOOR_REFUSAL_IOVA	= 2,	/* value: iova; not congruent, or wraps */
-	MOOR_REFUSAL_FLAGS	= 3,	/* value: the flags that are not possible */
+	MOOR_REFUSAL_FLAGS	= 3,	/* value: those not possible, or missing */
 	MOOR_REFUSAL_MEMLOCK	= 4,	/* limit: RLIMIT_MEMLOCK; value: pinned now; bytes */
 	MOOR_REFUSAL_PAGE	= 5,	/* value: first address that cannot be pinned, or 0 */
 	MOOR_REFUSAL_MR_LIMIT	= 6,	/* limit: MRs of the device; value: in use */
@@ -65,7 +65,7 @@ struct moor_refusal {
 	__s32 error;		/* errno that was returned, positive */
 	__aligned_u64 limit;
 	__aligned_u64 value;
-	__aligned_u64 start;	/* of the call: address, length, access flags */
+	__aligned_u64 start;	/* of the call: address (or offset), length, access flags */
 	__aligned_u64 length;
 	__u32 access;
 	__u32 reserved;

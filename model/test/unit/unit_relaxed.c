@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "guest.h"
+#include "transfer.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
@@ -263,6 +264,93 @@ static void test_null(void)
 	}
 }
 
+/* Writes into slot @index of a ring what looks like an old entry there. */
+static struct moor_sq_wqe *write_slot(uint32_t key, uint64_t base, uint32_t index,
+				      uint32_t log_entries, uint32_t size)
+{
+	bool odd = index >> log_entries & 1;
+	uint32_t slot = index & ((1u << log_entries) - 1);
+	struct moor_sq_wqe *wqe = request(MOOR_WQE_WRITE, key,
+					  base + slot * size);
+
+	add_sge(wqe, sge(source + (odd ? 0 : LEN), size, source_key));
+	return wqe;
+}
+
+/* Data that goes where the CQE of its request will be, which comes after it. */
+static void test_completion(void)
+{
+	uint32_t size = 64u << cq[0].log_cqe, round, n = 0;
+	uint32_t key = make_mr(g, PD, RIGHTS | RELAXED, cq[0].ring, size);
+
+	for (round = 0; round < ROUNDS; round++) {
+		write_slot(key, cq[0].ring, cq[0].consumer, cq[0].log_cqe,
+			   sizeof(struct moor_cqe))->flags =
+			MOOR_WQE_FLAG_SIGNALED;
+		ring(g, &qp[0]);
+		n += succeeded(0);
+	}
+	ok(n == ROUNDS, "  a CQE does not pass the data that it reports");
+}
+
+/* After an error; the event of the first message has come too. */
+static void reconnect(void)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
+	};
+	struct moor_cqe cqe;
+	struct moor_eqe eqe;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		modify(g, &cmd, qp[i].qpn);
+		qp[i].sq_producer = 0;
+		while (poll_cq(g, &cq[i], &cqe))
+			;
+	}
+	for (i = 0; i < 2; i++)
+		connect_qp(g, &qp[i], qp[!i].qpn);
+	if (!finish())
+		ok(false, "reconnect");
+	while (next_event(g, 0, &eqe))
+		;
+}
+
+/* The same with an event, of a request that fails. */
+static void test_event(void)
+{
+	uint32_t key = make_mr(g, PD, RIGHTS | RELAXED, g->eq_base[0], 4096);
+	uint32_t round, n = 0;
+	struct moor_eqe eqe;
+
+	for (round = 0; round < ROUNDS; round++) {
+		reconnect();
+		write_slot(key, g->eq_base[0], g->eq_consumer[0], 4,
+			   sizeof(eqe));
+		add_sge(request(MOOR_WQE_WRITE, key + 1, g->eq_base[0]),
+			sge(source, 8, source_key));
+		ring(g, &qp[0]);
+		n += next_event(g, 0, &eqe) &&
+		     eqe.type == MOOR_EVENT_QP_ACCESS_ERR;
+	}
+	reconnect();
+	ok(n == ROUNDS, "  an event does not pass the data before it");
+}
+
+/* The NIC's own bytes, which are gone once the transfer is over. */
+static void test_own_bytes(void)
+{
+	static const uint8_t inline_data[64] = "what came with the request";
+	uint8_t own[sizeof(inline_data)] = {};
+	struct stream to = { .bytes = own }, from = { .bytes = inline_data };
+	struct stream *culprit;
+
+	ok(!transfer(g->nic, &to, &from, sizeof(own), &culprit) &&
+	   !memcmp(own, inline_data, sizeof(own)),
+	   "  nothing is held back for the NIC's own bytes");
+}
+
 /* Bytes at odd places, from odd places. */
 static void test_alignment(void)
 {
@@ -299,6 +387,9 @@ int main(void)
 		test_atomic();
 		test_reads();
 		test_null();
+		test_completion();
+		test_event();
+		test_own_bytes();
 		test_alignment();
 		guest_stop(g);
 	}

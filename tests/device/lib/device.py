@@ -2,6 +2,7 @@
 """What tests of a broken device share: programs to drive, and what must not be left."""
 
 import glob
+import itertools
 import os
 import subprocess
 
@@ -104,6 +105,36 @@ def fired():
     return status("fired")
 
 
+class Fault:
+    """What is to go wrong with one command; it is armed when all is ready for that."""
+
+    def __init__(self, rule):
+        self.rule = rule
+        self.before = None
+
+    def arm(self):
+        """From now on."""
+        self.before = fired()
+        guest.control(self.rule)
+
+    def struck(self):
+        """Has it come to pass? From now on it does not."""
+        guest.control("clear")
+        return fired() > self.before
+
+
+def each_command(rule, attempt, known=None):
+    """Lets the first command go wrong as @rule says, then the second ... until @attempt,
+    which arms the fault that it is given, has no more; or as many as are @known to be
+    there. Returns how many there are."""
+    for nth in itertools.count() if known is None else range(known):
+        fault = Fault(f"{rule} 1 after {nth}")
+        attempt(fault)
+        if not fault.struck():
+            return nth
+    return known
+
+
 def has_bus_mastering(where):
     """Is Bus Master Enable set?"""
     with open(f"/sys/bus/pci/devices/{where}/config", "rb", buffering=0) as config:
@@ -134,12 +165,17 @@ def bind(where, on):
     return True
 
 
-def revive(where, name):
-    """Binds the NIC again, after which it has to work."""
+def rebind(where, name):
+    """Binds the NIC again."""
     guest.control("clear")
     guest.control("alive")
     guest.ok(bind(where, False) and bind(where, True) and guest.bring_up(),
              f"{name}: bound again it comes up")
+
+
+def revive(where, name):
+    """The same, after which it has to work."""
+    rebind(where, name)
     guest.ok(*guest.moves_data(name))
 
 

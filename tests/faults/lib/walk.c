@@ -84,6 +84,14 @@ static bool recovers(const struct path *path, unsigned int nth, int err,
 	return !again;
 }
 
+void must(int (*call)(void), const char *what)
+{
+	int err = call();
+
+	if (err)
+		tap_bail("%s, without a fault: %s", what, strerror(err));
+}
+
 /* One point; @more is false if there was none any more. */
 static bool try_point(const struct path *path, unsigned int nth, struct score *score,
 		      bool *more)
@@ -96,7 +104,7 @@ static bool try_point(const struct path *path, unsigned int nth, struct score *s
 		path->prepare();
 	holdings_get(&start);
 	if (path->before)
-		path->before();
+		must(path->before, path->name);
 	holdings_get(&held);
 	fault_arm(nth);
 	err = path->call();
@@ -112,7 +120,7 @@ static bool try_point(const struct path *path, unsigned int nth, struct score *s
 		good = false;
 	}
 	if (good && path->after)
-		path->after();
+		must(path->after, path->name);
 	holdings_get(&end);
 	if (good && !holdings_equal(&start, &end)) {
 		tap_diag("%s: point %u: not everything is gone", path->name, nth);

@@ -17,16 +17,16 @@ struct path {
 	const char *name;
 	/* Before each point, and never undone; may be NULL. */
 	void (*prepare)(void);
-	/* Makes what the call needs; may be NULL. */
-	void (*before)(void);
+	/* Makes what the call needs, or it cannot go on; 0 or an errno; may be NULL. */
+	int (*before)(void);
 	/* Under faults. 0 or an errno. */
 	int (*call)(void);
 	/* After success: does the result do what it should? May be NULL. */
 	bool (*works)(void);
 	/* After an error: does what was there before still do so? May be NULL. */
 	bool (*intact)(void);
-	/* Undoes the call and @before; may be NULL. */
-	void (*after)(void);
+	/* Undoes the call and @before, likewise; may be NULL. */
+	int (*after)(void);
 	/* Errors that are sane beside ENOMEM and EFAULT. */
 	int errnos[WALK_ERRNOS];
 	/*
@@ -39,6 +39,9 @@ struct path {
 };
 
 void walk(const struct path *path);
+
+/* Not under faults: bails out unless it succeeds. */
+void must(int (*call)(void), const char *what);
 
 /*
  * Last test points: data moves on @pair, and without it nothing is left pinned

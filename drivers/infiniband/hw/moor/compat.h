@@ -93,6 +93,7 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 	return moor_resize_cq(ibcq, cqe, udata);
 }
 
+/* Nobody tells a driver of 6.12 that a process closes: it parks nothing. */
 #define MOOR_VERSION_OPS						\
 	.create_cq = moor_create_cq,					\
 	.reg_user_mr = moor_reg_user_mr,				\
@@ -109,13 +110,19 @@ moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 	return moor_reg_user_mr(ibpd, start, length, iova, access, udata);
 }
 
+static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
+{
+	moor_parking_open(to_muctx(ufile->ucontext));
+}
+
 /* uverbs asks for create_cq on its write() path, for the other on ioctl(). */
 #define MOOR_VERSION_OPS						\
 	.uverbs_robust_udata = 1,					\
 	.create_cq = moor_create_cq,					\
 	.create_user_cq = moor_create_cq,				\
 	.reg_user_mr = moor_reg_user_mr_op,				\
-	.resize_user_cq = moor_resize_cq
+	.resize_user_cq = moor_resize_cq,				\
+	.ufile_hw_cleanup = moor_ufile_hw_cleanup
 
 #endif
 

@@ -200,6 +200,11 @@ struct moor_ucontext {
 	struct mutex db_lock;		/* protects db_pages and what is in it */
 	struct list_head db_pages;
 	struct moor_refusal refusal;	/* the last; under moor_refusals.lock */
+	/* Under the core's hw_destroy_rwsem, held for writing (parking.c): */
+	bool closing;
+	u32 num_parked;
+	struct moor_revocation parked[MOOR_REVOKE_MAX_KEYS];
+	struct list_head held;		/* MRs that were parked, and busy */
 };
 
 struct moor_pd {

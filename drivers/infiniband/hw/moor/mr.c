@@ -318,9 +318,25 @@ static void moor_mr_track_again(struct ib_mr *ibmr)
 }
 
 /**
+ * moor_mr_free - let an MR go
+ * @mdev: device
+ * @mr: MR whose key is revoked
+ */
+void moor_mr_free(struct moor_dev *mdev, struct moor_mr *mr)
+{
+	trace_moor_dereg_mr(mdev, mr->key);
+	moor_key_free(mdev, mr->key);
+	moor_reg_unpin(mdev, &mr->reg);
+	kfree(mr);
+}
+
+/**
  * moor_dereg_mr - deregister
  * @ibmr: MR
  * @udata: unused
+ *
+ * Of a process that is closing its context the MR is parked, unless it is of
+ * on-NIC memory: that is free as soon as its MRs are gone.
  *
  * Return: 0, or -EBUSY while a window is bound to it; then it is as usable as
  * before. No other error, and none for the kernel's MRs, which nothing binds.
@@ -331,6 +347,8 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct moor_mr *mr = to_mmr(ibmr);
 	int err = 0;
 
+	if (mr->reg.umem && moor_park(mdev, ibmr->uobject, mr->key, mr))
+		return 0;
 	if (mr->type != MOOR_MRC_TYPE_INVALID)
 		err = moor_key_revoke(mdev, mr->key);
 	if (err) {
@@ -341,10 +359,7 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		moor_mr_track_again(ibmr);
 		return err;
 	}
-	trace_moor_dereg_mr(mdev, mr->key);
-	moor_key_free(mdev, mr->key);
-	moor_reg_unpin(mdev, &mr->reg);
-	kfree(mr);
+	moor_mr_free(mdev, mr);
 	return 0;
 }
 

@@ -20,6 +20,7 @@ struct moor_dev;
 struct moor_mmap_entry;
 struct moor_mr;
 struct moor_ring;
+struct moor_ucontext;
 
 /* A node of a translation table: 4 KiB of coherent memory (HWI 7). */
 struct moor_node {
@@ -89,6 +90,22 @@ struct moor_keys {
 };
 
 /**
+ * struct moor_revocation - a key on its way out
+ * @list: in the pending ones or in a fence's
+ * @mr: MR that is freed with the key, if that is to happen later
+ * @key: of an MR or a window
+ * @done: a fence has it behind it
+ * @busy: and refused it: a window is bound
+ */
+struct moor_revocation {
+	struct list_head list;
+	struct moor_mr *mr;
+	u32 key;
+	bool done;
+	bool busy;
+};
+
+/**
  * struct moor_mr_table - the context table and its fences (HWI 6)
  * @entries: BAR2, write-combining
  * @pending_lock: protects @pending
@@ -130,12 +147,14 @@ struct moor_registration {
  * @reg: what it stands for; changes under the lock of &moor_dev.keys, and only
  *	while the core has the MR locked for writing
  * @key: lkey and rkey
+ * @held: in &moor_ucontext.held
  * @type: enum moor_mrc_type
  * @generation: counts the bodies written under this key; changes as @reg does
  */
 struct moor_mr {
 	struct ib_mr ibmr;
 	struct moor_registration reg;
+	struct list_head held;
 	u32 key;
 	u8 type;
 	u8 generation;
@@ -252,6 +271,8 @@ int moor_mr_table_init(struct moor_dev *mdev);
 void moor_mr_table_destroy(struct moor_dev *mdev);
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn);
+void moor_keys_revoke(struct moor_dev *mdev, struct moor_revocation *revs,
+		      u32 count);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 
 /* mr.c */
@@ -268,9 +289,17 @@ int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata);
 struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
+void moor_mr_free(struct moor_dev *mdev, struct moor_mr *mr);
 int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		       const struct moor_mr *mr);
+
+/* parking.c */
+void moor_parking_open(struct moor_ucontext *uctx);
+bool moor_park(struct moor_dev *mdev, const struct ib_uobject *uobj, u32 key,
+	       struct moor_mr *mr);
+void moor_parking_leave(struct moor_dev *mdev, const struct ib_uobject *uobj,
+			u32 pdn);
 
 /* rereg.c */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,

@@ -13,14 +13,6 @@
 				 MOOR_ACCESS_REMOTE_READ |		\
 				 MOOR_ACCESS_REMOTE_ATOMIC)
 
-/* One key on its way out; lives on the stack of who revokes it. */
-struct moor_revocation {
-	struct list_head list;
-	u32 key;
-	bool done;
-	bool busy;
-};
-
 /**
  * moor_mr_table_init - map the context table
  * @mdev: device
@@ -169,12 +161,47 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 }
 
 /**
+ * moor_keys_revoke - take keys away and wait until nothing uses them
+ * @mdev: device
+ * @revs: their keys are set; which of them were busy is filled in
+ * @count: of them, at least one
+ *
+ * Group commit: who holds the mutex sends what is pending, his own included,
+ * and those who come meanwhile queue up behind it for the next fence. Of a key
+ * that was not busy the entry is cleared and no access is under way; one that
+ * was has a window bound, and nothing of it has changed.
+ */
+void moor_keys_revoke(struct moor_dev *mdev, struct moor_revocation *revs,
+		      u32 count)
+{
+	struct moor_mr_table *mrs = &mdev->mrs;
+	u32 i;
+
+	spin_lock(&mrs->pending_lock);
+	for (i = 0; i < count; i++)
+		list_add_tail(&revs[i].list, &mrs->pending);
+	spin_unlock(&mrs->pending_lock);
+
+	/* First come, first sent: with the last of them all are done. */
+	mutex_lock(&mrs->commit);
+	while (!revs[count - 1].done)
+		moor_revoke_batch(mdev);
+	mutex_unlock(&mrs->commit);
+
+	for (i = 0; i < count; i++)
+		if (!revs[i].busy)
+			writeq(0, moor_mr_entry(mdev, revs[i].key));
+	/*
+	 * Empty the write-combining buffer: a late zero would take the index's
+	 * next key away.
+	 */
+	wmb();
+}
+
+/**
  * moor_key_revoke - take a key away and wait until nothing uses it
  * @mdev: device
  * @key: of an MR or a window; what the consumer made of its byte does not matter
- *
- * Group commit: who holds the mutex sends what is pending, his own included,
- * and those who come meanwhile queue up behind it for the next fence.
  *
  * Return: 0 with the entry cleared and no access under way; -EBUSY with a
  * window bound and nothing changed.
@@ -182,24 +209,7 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 int moor_key_revoke(struct moor_dev *mdev, u32 key)
 {
 	struct moor_revocation rev = { .key = key };
-	struct moor_mr_table *mrs = &mdev->mrs;
 
-	spin_lock(&mrs->pending_lock);
-	list_add_tail(&rev.list, &mrs->pending);
-	spin_unlock(&mrs->pending_lock);
-
-	mutex_lock(&mrs->commit);
-	while (!rev.done)
-		moor_revoke_batch(mdev);
-	mutex_unlock(&mrs->commit);
-	if (rev.busy)
-		return -EBUSY;
-
-	writeq(0, moor_mr_entry(mdev, key));
-	/*
-	 * Empty the write-combining buffer: a late zero would take the index's
-	 * next key away.
-	 */
-	wmb();
-	return 0;
+	moor_keys_revoke(mdev, &rev, 1);
+	return rev.busy ? -EBUSY : 0;
 }

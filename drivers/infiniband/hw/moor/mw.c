@@ -58,6 +58,8 @@ int moor_dealloc_mw(struct ib_mw *ibmw)
 	struct moor_mw *mw = to_mmw(ibmw);
 	int err;
 
+	if (moor_park(mdev, ibmw->uobject, mw->key, NULL))
+		return 0;
 	err = moor_key_revoke(mdev, mw->key);
 	if (err)
 		return err;

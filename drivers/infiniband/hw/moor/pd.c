@@ -41,6 +41,10 @@ int moor_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 
 int moor_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	ida_free(&to_mdev(ibpd->device)->pdns, to_mpd(ibpd)->pdn);
+	struct moor_dev *mdev = to_mdev(ibpd->device);
+	u32 pdn = to_mpd(ibpd)->pdn;
+
+	moor_parking_leave(mdev, ibpd->uobject, pdn);
+	ida_free(&mdev->pdns, pdn);
 	return 0;
 }

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The fake NIC on a PCI bus of its own: a host bridge in a domain of its own,
+ * whose memory window is a hole in the physical address space. The driver's
+ * accesses there end in mmio.c. What the PCI core writes to the MSI-X table is
+ * lost in the hole, so the interrupt chip of the bus writes it to the NIC. One NIC
+ * at a time.
+ */
+
+#include <linux/irq.h>
+#include <linux/irq_work.h>
+#include <linux/irqchip/irq-msi-lib.h>
+#include <linux/irqdomain.h>
+#include <linux/msi.h>
+#include <linux/pci.h>
+#include <linux/sizes.h>
+
+#include "fake.h"
+
+#define BRIDGE_WINDOW	SZ_16M
+#define BRIDGE_DOMAIN	0x10000	/* the first that no firmware names */
+
+struct fake_nic *fake_plugged;
+
+static struct resource bridge_window = { .name = "fake NIC" };
+static struct resource bridge_busn = { .name = "fake NIC", .flags = IORESOURCE_BUS };
+static struct pci_sysdata bridge_sysdata;
+static struct pci_bus *bridge_bus;
+static struct irq_domain *bridge_msi_domain;
+
+static int bridge_cfg_read(struct pci_bus *bus, unsigned int devfn, int where,
+			   int size, u32 *val)
+{
+	if (devfn) {
+		PCI_SET_ERROR_RESPONSE(val);
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	}
+	*val = fake_cfg_read(fake_plugged, where, size);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static int bridge_cfg_write(struct pci_bus *bus, unsigned int devfn, int where,
+			    int size, u32 val)
+{
+	if (devfn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	fake_cfg_write(fake_plugged, where, size, val);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static struct pci_ops bridge_ops = {
+	.read = bridge_cfg_read,
+	.write = bridge_cfg_write,
+};
+
+/* A device's message is an interrupt to whatever runs: so it comes in one. */
+static void bridge_deliver(struct irq_work *work)
+{
+	struct fake_nic *nic = READ_ONCE(fake_plugged);
+
+	if (nic)
+		fake_nic_deliver(nic);
+}
+
+static DEFINE_IRQ_WORK(bridge_message, bridge_deliver);
+
+/**
+ * fake_nic_interrupt - carry out what the NIC has raised
+ * @nic: NIC
+ */
+void fake_nic_interrupt(struct fake_nic *nic)
+{
+	irq_work_queue(&bridge_message);
+}
+
+/* The NIC's entry for an interrupt: address, address, data, mask. */
+static u32 *bridge_msix_entry(struct irq_data *data)
+{
+	return fake_plugged->msix[irq_data_get_msi_desc(data)->msi_index];
+}
+
+static void bridge_msix_write_msg(struct irq_data *data, struct msi_msg *msg)
+{
+	u32 *entry = bridge_msix_entry(data);
+
+	entry[0] = msg->address_lo;
+	entry[1] = msg->address_hi;
+	entry[2] = msg->data;
+}
+
+static void bridge_msix_mask(struct irq_data *data)
+{
+	WRITE_ONCE(bridge_msix_entry(data)[3], PCI_MSIX_ENTRY_CTRL_MASKBIT);
+}
+
+/* What was raised meanwhile comes now. */
+static void bridge_msix_unmask(struct irq_data *data)
+{
+	WRITE_ONCE(bridge_msix_entry(data)[3], 0);
+	irq_work_queue(&bridge_message);
+}
+
+static unsigned int bridge_msix_startup(struct irq_data *data)
+{
+	bridge_msix_unmask(data);
+	return 0;
+}
+
+static void bridge_msix_ack(struct irq_data *data)
+{
+}
+
+static bool bridge_init_dev_msi_info(struct device *dev, struct irq_domain *domain,
+				     struct irq_domain *real_parent,
+				     struct msi_domain_info *info)
+{
+	struct irq_chip *chip = info->chip;
+
+	if (!msi_lib_init_dev_msi_info(dev, domain, real_parent, info))
+		return false;
+	chip->irq_write_msi_msg = bridge_msix_write_msg;
+	chip->irq_startup = bridge_msix_startup;
+	chip->irq_shutdown = bridge_msix_mask;
+	chip->irq_mask = bridge_msix_mask;
+	chip->irq_unmask = bridge_msix_unmask;
+	chip->irq_ack = bridge_msix_ack;
+	return true;
+}
+
+static const struct msi_parent_ops bridge_msi_parent_ops = {
+	.required_flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS |
+			  MSI_FLAG_NO_AFFINITY,
+	.supported_flags = MSI_GENERIC_FLAGS_MASK | MSI_FLAG_PCI_MSIX,
+	.bus_select_token = DOMAIN_BUS_NEXUS,
+	.bus_select_mask = MATCH_PCI_MSI,
+	.prefix = "fake-",
+	.init_dev_msi_info = bridge_init_dev_msi_info,
+};
+
+/* As on User-Mode Linux's bus, a message says which interrupt it is. */
+static void bridge_compose_msi_msg(struct irq_data *data, struct msi_msg *msg)
+{
+	msg->data = data->irq;
+}
+
+static struct irq_chip bridge_msi_chip = {
+	.name = "fake NIC",
+	.irq_compose_msi_msg = bridge_compose_msi_msg,
+};
+
+/* By edge: one that comes while its handler runs makes that run once more. */
+static int bridge_msi_alloc(struct irq_domain *domain, unsigned int virq,
+			    unsigned int nr_irqs, void *args)
+{
+	const msi_alloc_info_t *info = args;
+
+	irq_domain_set_info(domain, virq, info->desc->msi_index, &bridge_msi_chip,
+			    NULL, handle_edge_irq, NULL, "edge");
+	return 0;
+}
+
+static const struct irq_domain_ops bridge_msi_ops = {
+	.alloc = bridge_msi_alloc,
+};
+
+static int bridge_msi_create(void)
+{
+	struct irq_domain_info info = {
+		.ops = &bridge_msi_ops,
+		.size = FAKE_VECTORS,
+	};
+
+	info.fwnode = irq_domain_alloc_named_fwnode("fake-nic");
+	if (!info.fwnode)
+		return -ENOMEM;
+	bridge_msi_domain = msi_create_parent_irq_domain(&info, &bridge_msi_parent_ops);
+	if (bridge_msi_domain)
+		return 0;
+	irq_domain_free_fwnode(info.fwnode);
+	return -ENOMEM;
+}
+
+static void bridge_msi_destroy(void)
+{
+	struct fwnode_handle *fwnode = bridge_msi_domain->fwnode;
+
+	irq_domain_remove(bridge_msi_domain);
+	irq_domain_free_fwnode(fwnode);
+}
+
+/* Above all memory, where nothing answers. */
+static int bridge_window_create(void)
+{
+	bridge_window.flags = IORESOURCE_MEM;
+	return allocate_resource(&iomem_resource, &bridge_window, BRIDGE_WINDOW,
+				 SZ_4G, iomem_resource.end, BRIDGE_WINDOW,
+				 NULL, NULL);
+}
+
+static int bridge_bus_create(void)
+{
+	LIST_HEAD(resources);
+
+	bridge_sysdata = (struct pci_sysdata){
+		.domain = pci_bus_find_emul_domain_nr(0, BRIDGE_DOMAIN, INT_MAX),
+		.node = NUMA_NO_NODE,
+	};
+	if (bridge_sysdata.domain < 0)
+		return bridge_sysdata.domain;
+	pci_add_resource(&resources, &bridge_window);
+	pci_add_resource(&resources, &bridge_busn);
+	bridge_bus = pci_create_root_bus(NULL, 0, &bridge_ops, &bridge_sysdata,
+					 &resources);
+	if (bridge_bus)
+		return 0;
+	pci_free_resource_list(&resources);
+	pci_bus_release_emul_domain_nr(bridge_sysdata.domain);
+	return -ENOMEM;
+}
+
+static int bridge_create(void)
+{
+	int err;
+
+	err = bridge_window_create();
+	if (err)
+		return err;
+	err = bridge_msi_create();
+	if (err)
+		goto release_window;
+	err = bridge_bus_create();
+	if (err)
+		goto destroy_msi;
+	dev_set_msi_domain(&bridge_bus->dev, bridge_msi_domain);
+	return 0;
+
+destroy_msi:
+	bridge_msi_destroy();
+release_window:
+	release_resource(&bridge_window);
+	return err;
+}
+
+/**
+ * fake_nic_plug - put the NIC on the bus: its driver probes it
+ * @nic: NIC
+ */
+void fake_nic_plug(struct fake_nic *nic)
+{
+	fake_plugged = nic;
+	if (WARN_ON(bridge_create()))
+		return;
+	pci_lock_rescan_remove();
+	pci_rescan_bus(bridge_bus);
+	pci_unlock_rescan_remove();
+}
+
+/**
+ * fake_nic_unplug - take it off the bus, its driver first
+ * @nic: NIC
+ */
+void fake_nic_unplug(struct fake_nic *nic)
+{
+	if (!bridge_bus)
+		return;
+	pci_lock_rescan_remove();
+	pci_stop_root_bus(bridge_bus);
+	pci_remove_root_bus(bridge_bus);
+	pci_unlock_rescan_remove();
+	bridge_bus = NULL;
+	pci_bus_release_emul_domain_nr(bridge_sysdata.domain);
+	if (atomic_read(&nic->mappings))
+		fake_violation(nic, "a mapping of a BAR is left");
+	/* No message of this NIC is on its way afterwards. */
+	WRITE_ONCE(fake_plugged, NULL);
+	irq_work_sync(&bridge_message);
+	bridge_msi_destroy();
+	release_resource(&bridge_window);
+}

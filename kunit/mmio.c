@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Accesses to the fake NIC's BARs, where the architecture has none that call back:
+ * mmio.h puts these functions in place of the kernel's in the driver's objects. A
+ * mapping is the address on the bus itself, which nobody reaches without them.
+ */
+
+#include <linux/pci.h>
+#include <linux/unaligned.h>
+
+#include "fake.h"
+
+/* The BAR that an address hits: the function decodes it, as its registers say. */
+static bool fake_decode(u64 addr, int *bar, u32 *offset)
+{
+	const struct fake_nic *nic = fake_plugged;
+	u64 base;
+	u32 size, at;
+
+	if (!nic || !(nic->cfg[PCI_COMMAND] & PCI_COMMAND_MEMORY))
+		return false;
+	for (*bar = MOOR_BAR_REGS; *bar <= MOOR_BAR_DB; *bar += 2) {
+		at = PCI_BASE_ADDRESS_0 + 4 * *bar;
+		base = get_unaligned_le64(nic->cfg + at) &
+		       PCI_BASE_ADDRESS_MEM_MASK;
+		size = -get_unaligned_le32(nic->cfg_writable + at);
+		*offset = addr - base;
+		if (addr - base < size)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * fake_ioremap - map part of a BAR
+ * @addr: on the bus
+ * @size: bytes
+ *
+ * Return: the mapping, for fake_iounmap(), or NULL where no BAR is.
+ */
+void __iomem *fake_ioremap(resource_size_t addr, size_t size)
+{
+	u32 offset;
+	int bar;
+
+	if (WARN_ON(!fake_decode(addr, &bar, &offset)))
+		return NULL;
+	atomic_inc(&fake_plugged->mappings);
+	return (void __iomem *)addr;
+}
+
+void __iomem *fake_pci_iomap(struct pci_dev *pdev, int bar, size_t size)
+{
+	return fake_ioremap(pci_resource_start(pdev, bar), size);
+}
+
+void fake_iounmap(void __iomem *addr)
+{
+	atomic_dec(&fake_plugged->mappings);
+}
+
+/**
+ * fake_read - what the driver reads
+ * @addr: mapped
+ * @size: bytes
+ *
+ * Return: the value, all ones where no BAR is.
+ */
+u64 fake_read(const void __iomem *addr, int size)
+{
+	u32 offset;
+	int bar;
+
+	if (WARN_ON(!fake_decode((__force u64)addr, &bar, &offset)))
+		return U64_MAX;
+	return fake_bar_read(fake_plugged, bar, offset, size);
+}
+
+/**
+ * fake_write - what the driver writes
+ * @addr: mapped
+ * @size: bytes
+ * @value: value
+ */
+void fake_write(void __iomem *addr, int size, u64 value)
+{
+	u32 offset;
+	int bar;
+
+	if (!WARN_ON(!fake_decode((__force u64)addr, &bar, &offset)))
+		fake_bar_write(fake_plugged, bar, offset, size, value);
+}
+
+void fake_copy_to(void __iomem *to, const void *from, size_t words)
+{
+	for (; words; words--, to += 8, from += 8)
+		fake_write(to, 8, get_unaligned((u64 *)from));
+}
+
+void fake_set(void __iomem *to, u8 value, size_t bytes)
+{
+	for (; bytes >= 8; bytes -= 8, to += 8)
+		fake_write(to, 8, value * 0x0101010101010101ULL);
+}
