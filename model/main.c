@@ -153,8 +153,11 @@ static void run(struct servers *servers)
 
 	while (!stop) {
 		uint64_t now = now_ns();
-		bool busy = nic_run(nic);
+		bool busy;
 
+		/* What was written before the doorbells that it will see. */
+		endpoint_settle(server->ep);
+		busy = nic_run(nic);
 		if (!busy || now - looked >= LOOK_NS) {
 			looked = now;
 			if (vfio_socket_fd(server->sock) >= 0)

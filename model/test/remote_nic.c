@@ -38,6 +38,13 @@ struct nic {
 	void *ctx;
 };
 
+static const char *const *model_options;
+
+void remote_options(const char *const *options)
+{
+	model_options = options;
+}
+
 int log_open(const char *path)
 {
 	(void)path;
@@ -96,13 +103,15 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	nic->raise = raise;
 	nic->ctx = ctx;
 	client_init(&nic->client);
-	model_start(&nic->model, cfg->strict ? strict : NULL);
+	model_start(&nic->model, cfg->strict ? strict : model_options);
 	client_connect(&nic->client, &nic->model);
 	client_setup(&nic->client);
 	if (client_map(&nic->client, dma->addr, dma->len, 0,
 		       VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE, dma->fd))
 		die("DMA_MAP");
-	move_bar(&nic->client.bar2, mr_bar, NIC_MR_BAR_SIZE);
+	/* With --trap-bar2 nothing is behind it. */
+	if (nic->client.bar2)
+		move_bar(&nic->client.bar2, mr_bar, NIC_MR_BAR_SIZE);
 	move_bar(&nic->client.bar4, db_bar, NIC_DB_BAR_SIZE);
 	return nic;
 }

@@ -5,6 +5,8 @@
 
 #include "client.h"
 
+/* Of models that are started from now on. */
+void remote_options(const char *const *options);
 struct client *remote_client(struct nic *nic);
 struct model *remote_model(struct nic *nic);
 

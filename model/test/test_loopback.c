@@ -292,6 +292,64 @@ static void test_reset_under_load(void)
 	guest_stop(p.g);
 }
 
+/* As command(), but without a kick as long as the NIC is awake. */
+static uint8_t command_awake(struct guest *g, const void *cmd, size_t size)
+{
+	uint32_t slot = g->commands & 63, phase = !(g->commands >> 6 & 1);
+	struct moor_cmd *to = (struct moor_cmd *)at(g, g->cmd_base) + slot;
+	struct moor_cpl *cpl = (struct moor_cpl *)at(g, g->cpl_base) + slot;
+	uint64_t end = now_ns() + WAIT_NS;
+
+	memset(to, 0, sizeof(*to));
+	memcpy(to, cmd, size);
+	to->hdr.tag = (uint16_t)g->commands;
+	g->commands++;
+	__atomic_store_n((uint64_t *)g->db_bar + MOOR_DB_SLOT_CMD_PRODUCER,
+			 g->commands, __ATOMIC_SEQ_CST);
+	while ((__atomic_load_n(&cpl->phase, __ATOMIC_ACQUIRE) & 1) != phase) {
+		if (now_ns() > end)
+			die("no completion");
+		if (*(volatile uint32_t *)at(g, g->doze))
+			nic_kick(g->nic, 0, MOOR_DB_SLOT_CMD_PRODUCER);
+	}
+	return cpl->status;
+}
+
+/*
+ * What was written to BAR2 before a doorbell governs what the NIC does when it
+ * sees that doorbell, kicked or not (HWI 13.3).
+ */
+static void test_trapped(void)
+{
+	const char *const options[] = { "--trap-bar2", NULL };
+	unsigned int known = 0, i, word;
+	struct client *c;
+	struct guest *g;
+
+	remote_options(options);
+	g = guest_start(false);
+	c = remote_client(g->nic);
+	for (i = 0; i < 100; i++) {
+		uint32_t key = (8 + i) << 16 | 0x1234;
+		const struct moor_cmd_mr_query query = {
+			.hdr.opcode = MOOR_CMD_MR_QUERY, .key = key,
+		};
+		const struct moor_mr_context e = {
+			.valid = (uint64_t)key << 32 | MOOR_MRC_TYPE_MR,
+			.pd = PD, .length = LEN, .xlat = flat(GUEST_BASE),
+		};
+
+		/* The valid word last. */
+		for (word = sizeof(e) / 8; word-- > 0; )
+			client_write(c, MOOR_BAR_MR, (8 + i) * sizeof(e) + 8 * word,
+				     (const uint64_t *)&e + word, 8);
+		known += !command_awake(g, &query, sizeof(query));
+	}
+	check(known == 100, "--trap-bar2: %u of 100 entries are there when the doorbell is", known);
+	guest_stop(g);
+	remote_options(NULL);
+}
+
 int main(void)
 {
 	test_traffic();
@@ -300,5 +358,6 @@ int main(void)
 	test_scattered();
 	test_bus_master();
 	test_reset_under_load();
+	test_trapped();
 	return check_done();
 }
