@@ -251,7 +251,7 @@ static int closer_thread(void *data)
 	struct closer *me = data;
 
 	moor_destroy_cq(&me->cq->ibcq, NULL);
-	complete(&me->done);
+	complete_all(&me->done);
 	return 0;
 }
 

@@ -299,7 +299,7 @@ static int dereg_thread(void *data)
 	struct worker *me = data;
 
 	me->err = moor_kunit_dereg(me->mr);
-	complete(&me->done);
+	complete_all(&me->done);
 	return 0;
 }
 

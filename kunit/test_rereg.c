@@ -357,7 +357,7 @@ static int rereg_thread(void *data)
 	kthread_use_mm(me->mm);
 	me->err = change_try(me->change, IB_MR_REREG_TRANS);
 	kthread_unuse_mm(me->mm);
-	complete(&me->done);
+	complete_all(&me->done);
 	return 0;
 }
 
