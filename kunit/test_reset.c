@@ -242,8 +242,7 @@ static void health_seen(struct kunit *test)
 	msleep(9000);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 	WRITE_ONCE(nic->status, nic->status | MOOR_STATUS_FATAL);
-	msleep(3000);
-	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	moor_kunit_wait(test, moor_is_dead(mdev));
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	moor_region_free(test, region);
 }

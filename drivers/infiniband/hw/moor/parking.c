@@ -89,8 +89,10 @@ static void moor_parking_retry(struct moor_dev *mdev,
 	LIST_HEAD(held);
 
 	list_splice_init(&uctx->held, &held);
-	list_for_each_entry_safe(mr, next, &held, held)
+	list_for_each_entry_safe(mr, next, &held, held) {
+		list_del(&mr->held);
 		moor_parking_add(mdev, uctx, mr->key, mr);
+	}
 	moor_parking_fence(mdev, uctx);
 }
 
