@@ -5,9 +5,11 @@
  */
 
 #include <linux/dma-mapping.h>
+#include <linux/fs_struct.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/module.h>
+#include <linux/pid_namespace.h>
 #include <linux/uaccess.h>
 
 #include "harness.h"
@@ -157,6 +159,26 @@ unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
 			KUNIT_ASSERT_EQ(test, put_user(0, (u8 __user *)(addr + at)),
 					0);
 	return addr;
+}
+
+/**
+ * moor_kunit_open - open a file by its name
+ * @path: absolute
+ * @flags: O_*
+ *
+ * A case is a kernel thread, whose own root is empty since 7.3: process 1's counts.
+ *
+ * Return: the file, or an error pointer
+ */
+struct file *moor_kunit_open(const char *path, int flags)
+{
+	struct file *file;
+	struct path root;
+
+	get_fs_root(init_pid_ns.child_reaper->fs, &root);
+	file = file_open_root(&root, path, flags, 0);
+	path_put(&root);
+	return file;
 }
 
 /* Pages of the case's process that are pinned now; without memory it has none. */

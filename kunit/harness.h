@@ -72,6 +72,7 @@ void moor_bare_exit(struct kunit *test);
 
 unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable);
 unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length);
+struct file *moor_kunit_open(const char *path, int flags);
 long moor_kunit_pinned(void);
 
 struct moor_user *moor_user_open(struct kunit *test);

@@ -33,7 +33,7 @@ struct moor_process *moor_process_open(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, process);
 	process->test = test;
 	process->page = moor_kunit_mmap(test, PAGE_SIZE, true);
-	process->file = filp_open(UVERBS_NODE, O_RDWR | O_CLOEXEC, 0);
+	process->file = moor_kunit_open(UVERBS_NODE, O_RDWR | O_CLOEXEC);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, process->file);
 	return process;
 }
