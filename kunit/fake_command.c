@@ -207,7 +207,7 @@ static u8 fake_set_gid(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-/* HWI 6.5 */
+/* HWI REV-1 to REV-5 */
 static u8 fake_mr_revoke(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_mr_revoke *cmd = data;
@@ -269,7 +269,7 @@ u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
 
 	if (cmd->hdr.opcode >= ARRAY_SIZE(fake_verbs) || !verb->run)
 		return MOOR_CMD_BAD_OPCODE;
-	/* What comes with windows is unknown to a NIC without (HWI 4.2). */
+	/* What comes with windows is unknown to a NIC without (HWI FEAT-2). */
 	if (cmd->hdr.opcode == MOOR_CMD_MR_WINDOWS &&
 	    !(fake_features(nic) & (MOOR_FEATURE_MW_TYPE_1 |
 				    MOOR_FEATURE_MW_TYPE_2B)))

@@ -38,7 +38,7 @@ void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
 }
 
 /**
- * fake_mr_find - look a key up (HWI 6.3, step 1)
+ * fake_mr_find - look a key up (HWI ACC-3)
  * @nic: NIC
  * @key: key; the consumer byte of a window's is not compared
  * @index: set to the entry's
@@ -102,7 +102,7 @@ static bool fake_walk(const struct moor_xlat *xlat, u64 at, u64 *leaf,
  * @dma: set to the DMA address
  * @left: set to the bytes that follow it contiguously
  *
- * Return: false for what HWI 7.2 calls a TRANSLATION failure.
+ * Return: false for what HWI XLT-10 calls a TRANSLATION failure.
  */
 bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 		    u64 byte, bool write, u64 *dma, u64 *left)
@@ -114,7 +114,7 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 	if (at < byte || xlat->levels > MOOR_MAX_LEVELS ||
 	    xlat->memory > MOOR_MEMORY_NIC || xlat->reserved1 || xlat->entries)
 		return false;
-	/* On-NIC memory is one leaf, and a byte offset (HWI 7.3). */
+	/* On-NIC memory is one leaf, and a byte offset (HWI XLT-14). */
 	if (xlat->memory && xlat->levels)
 		return false;
 	/* Above what the root's node spans there is nothing. */
@@ -138,7 +138,7 @@ struct fake_extent {
 	u32 access;
 };
 
-/* HWI 6.3, step 2: an MR itself, or a window that is bound. */
+/* HWI ACC-4: an MR itself, or a window that is bound. */
 static bool fake_extent_find(struct fake_nic *nic, u32 key,
 			     struct fake_extent *extent)
 {
@@ -182,7 +182,7 @@ int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 	u64 offset, dma, left;
 	u8 *at;
 
-	/* The null MR: local only, at every address (HWI 6.6). */
+	/* The null MR: local only, at every address (HWI NUL-1). */
 	if (key == FAKE_NULL_LKEY && !right) {
 		if (!write)
 			memset(buf, 0, len);

@@ -19,7 +19,7 @@ void fake_violation(struct fake_nic *nic, const char *what)
 }
 
 /**
- * fake_nic_reset - what RESET and FLR do (HWI 4.1)
+ * fake_nic_reset - what RESET and FLR do (HWI CTL-2)
  * @nic: NIC
  */
 void fake_nic_reset(struct fake_nic *nic)
@@ -106,7 +106,7 @@ u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size)
 
 	if (nic->behave.odd_register && offset == nic->behave.odd_register)
 		value = nic->behave.odd_value;
-	/* Gone from the bus: HWI 14.3. */
+	/* Gone from the bus: HWI ERR-5. */
 	if (nic->status == ~0U)
 		return ~0ULL;
 	return value;
@@ -201,7 +201,7 @@ static void fake_complete(struct fake_nic *nic, u16 tag, u8 status,
 	/* The phase goes last. */
 	smp_store_release(&cpl->phase, cpu_to_le32(phase));
 	nic->cpl_producer++;
-	/* The completion before the look at the arm slot: HWI 8.3. */
+	/* The completion before the look at the arm slot: HWI CMD-19. */
 	smp_mb();
 	arm = READ_ONCE(nic->slots[MOOR_DB_SLOT_CPL_ARM]);
 	if (arm != nic->last_arm) {
@@ -329,7 +329,7 @@ int fake_nic_thread(void *data)
 	while (!kthread_should_stop()) {
 		if (fake_nic_look(nic))
 			continue;
-		/* HWI 5.2: say it, make it visible, look once more, sleep. */
+		/* HWI DB-14: say it, make it visible, look once more, sleep. */
 		fake_doze(nic, 1);
 		/* The dozing word before the last look at the slots. */
 		smp_mb();

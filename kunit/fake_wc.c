@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A processor's write-combining buffer in front of BAR2 (HWI 6.1): what is
+ * A processor's write-combining buffer in front of BAR2 (HWI MR-7): what is
  * written there stays in it until a barrier or the read of a register, and
  * leaves in any order in between. So a barrier that the driver forgets is seen:
  * the NIC does not know a key that was handed out, or knows one that was taken

@@ -46,7 +46,7 @@ void fake_windows_of_qp(struct fake_nic *nic, u32 qpn)
 			fake_window_unbind(nic, index);
 }
 
-/* Steps 5 to 7 of the list in HWI 6.7. */
+/* HWI MW-8 to MW-13 */
 static int fake_bind_check_mr(struct fake_nic *nic, const struct fake_bind *bind,
 			      u32 pd, u32 *index)
 {

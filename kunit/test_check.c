@@ -157,7 +157,7 @@ static void check_page_gone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_MEMORY);
 }
 
-/* A doorbell's page and slot keep to their own bits (HWI 5.1). */
+/* A doorbell's page and slot keep to their own bits (HWI DB-8). */
 static void check_doorbell(struct kunit *test)
 {
 	struct moor_db_page page = {};

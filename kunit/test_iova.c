@@ -74,7 +74,7 @@ static void iova_bytes(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* The key of the null MR is nobody else's, however many there are (HWI 6.6). */
+/* The key of the null MR is nobody else's, however many there are (HWI NUL-1). */
 static void iova_null_key(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);

@@ -11,7 +11,7 @@
 
 #include "harness.h"
 
-/* The entry in BAR2, field by field (HWI 6.1). */
+/* The entry in BAR2, field by field (HWI MR-3). */
 static void mr_context(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -437,7 +437,7 @@ static void mr_exhaustion(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* All of memory, for the kernel: an entry of its own type (HWI 6.1). */
+/* All of memory, for the kernel: an entry of its own type (HWI MR-4). */
 static void mr_dma(struct kunit *test)
 {
 	const u64 base = offsetof(struct moor_mr_context, iova);

@@ -89,7 +89,7 @@ static void complete_held(struct fake_nic *nic, u16 tag)
 	/* The phase goes last. */
 	smp_store_release(&cpl->phase, cpu_to_le32(phase));
 	nic->cpl_producer++;
-	/* The completion before the look at the arm slot: HWI 8.3. */
+	/* The completion before the look at the arm slot: HWI CMD-19. */
 	smp_mb();
 	arm = READ_ONCE(nic->slots[MOOR_DB_SLOT_CPL_ARM]);
 	if (arm == nic->last_arm)

@@ -104,7 +104,7 @@ static void kind_desc(const struct kind *kind, char *desc)
 
 KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
 
-/* The entry in BAR2, field by field, and that it goes (HWI 6.1, 6.2). */
+/* The entry in BAR2, field by field, and that it goes (HWI MR-3, KEY-3). */
 static void window_life(struct kunit *test)
 {
 	const struct kind *kind = test->param_value;

@@ -178,7 +178,7 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 	cpl->tag = cmd->hdr.tag;
 	if (!command) {
 		cpl->status = MOOR_CMD_BAD_OPCODE;
-		log_refused("HWI 8.4", "command 0x%02x: unknown opcode",
+		log_refused("HWI CMD-9", "command 0x%02x: unknown opcode",
 			    cmd->hdr.opcode);
 		return;
 	}
@@ -190,7 +190,7 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 	}
 	if (cpl->status) {
 		memset(cpl->out, 0, sizeof(cpl->out));
-		log_refused("HWI 8.2", "%s: status 0x%02x, field at %u",
+		log_refused("HWI CMD-17", "%s: status 0x%02x, field at %u",
 			    command->name, cpl->status, le32toh(cpl->detail));
 	}
 }
@@ -229,7 +229,7 @@ static void complete(struct nic *nic, const struct moor_cpl *cpl)
 		nic->cpl_producer++;
 }
 
-/* HWI 8.3; the completions are out. */
+/* HWI CMD-19; the completions are out. */
 static void evaluate_arm(struct nic *nic)
 {
 	uint64_t arm;
@@ -276,7 +276,7 @@ static bool fetch_and_run(struct nic *nic, struct answer *answer)
 	return true;
 }
 
-/* Completions may come in any order (HWI 8.1). */
+/* Completions may come in any order (HWI CMD-4). */
 static void shuffle(struct nic *nic, struct answer *answers, uint32_t count)
 {
 	for (; count > 1; count--) {

@@ -22,7 +22,7 @@ static void cq_event(struct nic *nic, struct cq *cq, uint32_t eqn, uint8_t type)
 
 static void cq_fail(struct nic *nic, struct cq *cq, const char *why)
 {
-	log_refused("HWI 11.1", "CQ %u: %s", cq->cqn, why);
+	log_refused("HWI CQ-9", "CQ %u: %s", cq->cqn, why);
 	cq->failed = true;
 	cq_event(nic, cq, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR);
 }
@@ -67,7 +67,7 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 
 	if (cq->failed)
 		return false;
-	/* What it reports is there before it (HWI 13.1). */
+	/* What it reports is there before it (HWI ORD-1). */
 	relaxed_release(nic);
 	if (cq_full(cq)) {
 		cq_fail(nic, cq, "overrun");
@@ -118,7 +118,7 @@ void cq_flush(struct nic *nic)
 
 	if (!nic->num_dirty_cq)
 		return;
-	/* The CQEs before the look at the slot: HWI 11.2. */
+	/* The CQEs before the look at the slot: HWI CQ-12. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (i = 0; i < nic->num_dirty_cq; i++)
 		cq_evaluate(nic, nic->dirty_cq[i]);

@@ -93,7 +93,7 @@ void nic_kick(struct nic *nic, uint32_t page, uint32_t slot)
 
 	owner = nic->slot_owner[page * MOOR_DB_SLOTS_PER_PAGE + slot];
 	if (!owner)
-		log_refused("HWI 5.1", "kick of page %u slot %u: tied to nothing",
+		log_refused("HWI DB-4", "kick of page %u slot %u: tied to nothing",
 			    page, slot);
 	if (owner >> OWNER_KIND_SHIFT != SLOT_SQ)
 		return;
@@ -126,7 +126,7 @@ bool nic_doze(struct nic *nic)
 			return true;
 		nic->dozing = true;
 	}
-	/* Store before load: pairs with step 3 of HWI 5.2. */
+	/* Store before load: pairs with step 3 of HWI DB-13. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	db_scan(nic);
 	if (!nic->ready.first && !command_pending(nic))

@@ -315,7 +315,7 @@ static void regs_read(struct endpoint *ep, uint32_t offset, void *data,
 		memcpy(data, (uint8_t *)&ep->pending +
 		       (offset - MOOR_MSIX_PBA_OFFSET), count);
 	} else if (offset < MOOR_MSIX_TABLE_OFFSET) {
-		log_refused("HWI 3", "read of %u bytes at BAR0 + 0x%x", count,
+		log_refused("HWI BAR-4", "read of %u bytes at BAR0 + 0x%x", count,
 			    offset);
 	}
 }
@@ -333,7 +333,7 @@ static void regs_write(struct endpoint *ep, uint32_t offset, const void *data,
 	} else if (msix) {
 		memcpy(msix, data, count);
 	} else {
-		log_refused("HWI 3", "write of %u bytes at BAR0 + 0x%x", count,
+		log_refused("HWI BAR-4", "write of %u bytes at BAR0 + 0x%x", count,
 			    offset);
 	}
 }
@@ -448,7 +448,7 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 		else if (in_db_memory(ep, offset, count))
 			store(ep->db_bar + offset, data, count);
 		else
-			log_refused("HWI 3", "write of %u bytes at BAR4 + 0x%llx",
+			log_refused("HWI BAR-3", "write of %u bytes at BAR4 + 0x%llx",
 				    count, (unsigned long long)offset);
 		break;
 	}

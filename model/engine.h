@@ -66,7 +66,7 @@ struct eq {
 	uint64_t base;
 
 	/*
-	 * Events that found no room (HWI 9). Bounded: an object has at most
+	 * Events that found no room (HWI EV-3). Bounded: an object has at most
 	 * one event of each type in here.
 	 */
 	struct event *backlog;

@@ -31,11 +31,11 @@ void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_limited(struct log_site *site, const char *kind, const char *tag,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* An operation that the specification, section @section, makes us refuse. */
-#define log_refused(section, ...)					\
+/* An operation that the specification makes us refuse, by rule @rule ("HWI MR-1"). */
+#define log_refused(rule, ...)						\
 	do {								\
 		static struct log_site log_site_;			\
-		log_limited(&log_site_, "refused", section, __VA_ARGS__); \
+		log_limited(&log_site_, "refused", rule, __VA_ARGS__);	\
 	} while (0)
 
 /* A message of the vfio-user client that cannot be right. */

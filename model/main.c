@@ -2,7 +2,7 @@
 /*
  * moor-nic: the NIC as a process that QEMU attaches to. One thread: the work
  * of the NIC in quanta, and in between a look at the socket. With nothing to do
- * it naps for a while, then dozes (HWI 5.2) and blocks.
+ * it naps for a while, then dozes (HWI DB-14) and blocks.
  */
 #include <errno.h>
 #include <linux/sched/types.h>

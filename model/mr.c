@@ -38,7 +38,7 @@ static const struct moor_mr_context *entry_memory(struct nic *nic,
 }
 
 /*
- * Loads valid word, body, valid word; the driver may be writing (HWI 6.1).
+ * Loads valid word, body, valid word; the driver may be writing (HWI MR-9).
  * Return: true when both words agree.
  */
 static bool read_entry(struct nic *nic, uint32_t index,
@@ -74,7 +74,7 @@ static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 	return dyn;
 }
 
-/* Windows have no body, and ALL has no translation (HWI 6.1). */
+/* Windows have no body, and ALL has no translation (HWI MR-4). */
 static bool body_clear(const struct moor_mr_context *e)
 {
 	static const struct moor_xlat no_xlat;
@@ -97,7 +97,7 @@ static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
 					&last) && last < NIC_DM_SIZE);
 }
 
-/* Does the type have the form that HWI 6.1 gives it, in its own range? */
+/* Does the type have the form that HWI MR-3 and MR-4 give it, in its own range? */
 static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 			      struct xlat *xlat)
 {
@@ -147,7 +147,7 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 
 static uint8_t check_rights(uint32_t have, uint32_t need)
 {
-	/* Remote write and atomics need local write too (HWI 6.1). */
+	/* Remote write and atomics need local write too (HWI MR-5). */
 	if (need & WRITING_RIGHTS)
 		need |= MOOR_ACCESS_LOCAL_WRITE;
 	return (have & need) == need ? MOOR_SYN_NONE : MOOR_SYN_RIGHTS;
@@ -270,7 +270,7 @@ static void revoke_entry(struct nic *nic, uint32_t index,
 }
 
 /*
- * HWI 6.5. One thread does all DMA and does it before it takes the next
+ * HWI REV-1 to REV-5. One thread does all DMA and does it before it takes the next
  * command: what was started through a key is done when we get here.
  */
 uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
@@ -296,7 +296,7 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 		struct mr_dynamic *dyn = mr_find_key(nic, key, &entry);
 
 		if (!dyn || dyn->revoked) {
-			log_refused("HWI 6.5", "revoke of key 0x%08x: %s", key,
+			log_refused("HWI REV-3", "revoke of key 0x%08x: %s", key,
 				    syndrome_name(MOOR_SYN_KEY));
 			unknown |= 1u << i;
 		} else if (dyn->windows) {

@@ -28,14 +28,14 @@ struct mr_grant {
 	uint32_t index;
 	uint32_t epoch;		/* of the entry: another body, another epoch */
 	bool write;
-	bool relaxed;		/* writes may be reordered (HWI 13.6) */
+	bool relaxed;		/* writes may be reordered (HWI ORD-9) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */
 	struct xlat xlat;
 	struct xlat_node node;
 };
 
 /**
- * mr_grant_access() - the checks 1 to 7 of HWI 6.3
+ * mr_grant_access() - the checks of HWI ACC-3 to ACC-12
  * @nic:   the NIC
  * @actor: the QP that accesses
  * @key:   all 32 bits count
@@ -52,7 +52,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 			uint32_t need, struct mr_grant *grant);
 
 /**
- * mr_grant_ptr() - the checks 8 and 9, and the host address
+ * mr_grant_ptr() - the checks of HWI ACC-13 and ACC-14, and the host address
  * @nic:   the NIC
  * @grant: from mr_grant_access(), not of kind MR_KIND_NULL
  * @off:   bytes from the start of the granted range

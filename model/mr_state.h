@@ -11,7 +11,7 @@
 			 MOOR_ACCESS_REMOTE_ATOMIC)
 
 /*
- * What changes without the driver (HWI 6.4). All of it belongs to the valid
+ * What changes without the driver (HWI DYN-1). All of it belongs to the valid
  * word it began under and starts anew with another one; @epoch tells one
  * beginning from the next, whatever the word.
  */
@@ -71,7 +71,7 @@ struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
 			       struct moor_mr_context *entry);
 
 /* mw.c */
-/* Checks 2 to 7 of HWI 6.3 for a remote access through a window. */
+/* HWI ACC-4 to ACC-12 for a remote access through a window. */
 uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		 const struct moor_mr_context *window, uint64_t addr,
 		 uint64_t len, uint32_t need, struct mr_grant *grant);

@@ -101,7 +101,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 	return MOOR_SYN_NONE;
 }
 
-/* The checks 5 to 7 of BIND_MW; fills in the binding's place in the MR. */
+/* HWI MW-8 to MW-13; fills in the binding's place in the MR. */
 static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 			const struct mw_request *req, struct mw_binding *b)
 {
@@ -203,7 +203,7 @@ uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
 
 /*
  * One thread does all DMA, a message's last chunk before its invalidation:
- * nothing that went through the window is under way here (HWI 6.5).
+ * nothing that went through the window is under way here (HWI INV-3).
  */
 uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key)

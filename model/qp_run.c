@@ -8,7 +8,7 @@
 #define QUANTUM_WQES	32u
 
 /*
- * Receive queues are not kicked for (HWI 5.2), yet in ERR what is posted is
+ * Receive queues are not kicked for (HWI DB-16), yet in ERR what is posted is
  * flushed: look now and then, less and less often.
  */
 #define FLUSH_WAIT_MIN_NS	1000000u
@@ -86,7 +86,7 @@ void qp_error(struct nic *nic, struct qp *qp)
 
 void qp_queue_failed(struct nic *nic, struct qp *qp)
 {
-	log_refused("HWI 10", "QP 0x%06x: queue unreachable or producer index beyond its depth",
+	log_refused("HWI WQ-5", "QP 0x%06x: queue unreachable or producer index beyond its depth",
 		    qp->qpn);
 	qp_event(nic, qp, MOOR_EVENT_QP_FATAL);
 	qp_error(nic, qp);

@@ -38,7 +38,7 @@ void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
 {
 	struct requester *req = &qp->req;
 
-	log_refused("HWI 12", "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
+	log_refused("HWI RC-12", "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
 		    qp->qpn, req->wqe.index, req->wqe.opcode, status,
 		    syndrome_name(syndrome));
 	req->active = false;
@@ -173,7 +173,7 @@ static enum rc_step not_acked(struct nic *nic, struct qp *qp,
 		return nothing_answers(nic, qp);
 	if (answer == RC_RNR_NAK)
 		return receiver_not_ready(nic, qp, peer);
-	/* Why is the responder's to know (HWI 11.3). */
+	/* Why is the responder's to know (HWI SYN-3). */
 	rc_requester_fail(nic, qp, status[answer], MOOR_SYN_NONE);
 	return RC_NEXT;
 }

@@ -45,7 +45,7 @@ struct qp *rc_peer(struct nic *nic, struct qp *qp)
 static enum rc_answer nak(struct nic *nic, struct qp *qp, struct qp *from,
 			  enum rc_answer answer, uint8_t syndrome)
 {
-	log_refused("HWI 6.3", "QP 0x%06x: opcode 0x%02x from QP 0x%06x, rkey 0x%08x: %s",
+	log_refused("HWI ACC-1", "QP 0x%06x: opcode 0x%02x from QP 0x%06x, rkey 0x%08x: %s",
 		    qp->qpn, from->req.wqe.opcode, from->qpn,
 		    from->req.wqe.rkey, syndrome_name(syndrome));
 	if (answer == RC_NAK_ACCESS)
@@ -61,7 +61,7 @@ static enum rc_answer nak_receive(struct nic *nic, struct qp *qp,
 				  enum rc_answer answer, uint8_t status,
 				  uint8_t syndrome)
 {
-	log_refused("HWI 12", "QP 0x%06x receive WQE %u: status %u (%s)",
+	log_refused("HWI RC-9", "QP 0x%06x receive WQE %u: status %u (%s)",
 		    qp->qpn, qp->resp.wqe.index, status,
 		    syndrome_name(syndrome));
 	qp->resp.holds_wqe = false;
@@ -250,7 +250,7 @@ enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
 	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t))
 		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_ALIGNMENT);
 
-	/* Nothing relaxed passes an atomic (HWI 13.6). */
+	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
 	old = __atomic_load_n((uint64_t *)ptr, __ATOMIC_RELAXED);
 	do {

@@ -133,7 +133,7 @@ static void write_control(struct nic *nic, uint32_t value)
 	bool enable = value & MOOR_CONTROL_ENABLE;
 
 	if (value & ~(uint32_t)(MOOR_CONTROL_ENABLE | MOOR_CONTROL_RESET))
-		log_refused("HWI 4.1", "CONTROL: reserved bits in 0x%x", value);
+		log_refused("HWI VER-3", "CONTROL: reserved bits in 0x%x", value);
 	if ((value & MOOR_CONTROL_RESET) || (nic->enabled && !enable)) {
 		/* Whoever resets can have the log complete up to here. */
 		log_flush();
@@ -143,7 +143,7 @@ static void write_control(struct nic *nic, uint32_t value)
 	if (!enable || nic->enabled || nic->fatal_code)
 		return;
 	if (!setup_good(nic)) {
-		log_refused("HWI 4.1", "ENABLE with bad ring registers");
+		log_refused("HWI CTL-8", "ENABLE with bad ring registers");
 		nic->fatal_code = MOOR_FATAL_BAD_SETUP;
 		return;
 	}
@@ -186,7 +186,7 @@ void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 			return;
 		}
 	}
-	log_refused("HWI 4", "write of 0x%llx to register 0x%x, which is %s",
+	log_refused("HWI REG-3", "write of 0x%llx to register 0x%x, which is %s",
 		    (unsigned long long)value, offset,
 		    offset >= MOOR_REG_CMD_BASE && offset < MOOR_REG_FENCE ?
 		    "read-only while enabled" : "read-only or absent");
@@ -196,7 +196,7 @@ void nic_fatal(struct nic *nic, enum moor_fatal_code code)
 {
 	if (nic->fatal_code)
 		return;
-	log_refused("HWI 14.1", "fatal, code %u", code);
+	log_refused("HWI ERR-1", "fatal, code %u", code);
 	/* A fault while the event is written comes back here as code DMA. */
 	if (code != MOOR_FATAL_DMA) {
 		event_post(nic, MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, code);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * --strict: writes through memory with RELAXED_ORDERING, on their way (HWI 13.6).
+ * --strict: writes through memory with RELAXED_ORDERING, on their way (HWI ORD-9).
  * They are held back in pieces and arrive in any order, at the latest when
  * something comes that they shall not be later than, or the QP's quantum ends:
  * nothing here outlives that, so that it needs no care for what may change

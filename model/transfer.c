@@ -66,7 +66,7 @@ static uint8_t stream_run(struct nic *nic, const struct stream *s,
 
 /*
  * From the first byte to the last, words aligned where they go: whoever sees
- * one sees those before it (HWI 13.4). memcpy() promises no order.
+ * one sees those before it (HWI ORD-4). memcpy() promises no order.
  */
 static void copy_in_order(uint8_t *to, const uint8_t *from, uint64_t len)
 {

@@ -32,7 +32,7 @@ struct stream {
  * @culprit: the end that failed
  *
  * Key and translation are checked anew for each chunk of at most 64 KiB. A
- * segment ends under the registration that it began under, or fails (HWI 6.3).
+ * segment ends under the registration that it began under, or fails (HWI ACC-15).
  *
  * Return: MOOR_SYN_NONE, or why not; part of the data may have moved.
  */

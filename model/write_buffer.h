@@ -2,7 +2,7 @@
 /*
  * Posted writes on their way to the context table (--trap-bar2): held back, torn
  * into halves of four bytes, and applied in any order that a write barrier
- * before and after each valid word allows (HWI 6.1).
+ * before and after each valid word allows (HWI MR-9).
  */
 #ifndef MODEL_WRITE_BUFFER_H
 #define MODEL_WRITE_BUFFER_H

@@ -132,7 +132,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.unimport_pd = moor_unimport_pd,
 };
 
-/* HWI 1: another major version is another interface. */
+/* HWI VER-7: another major version is another interface. */
 static int check_version(const struct ibv_device *device, uint32_t version)
 {
 	unsigned int major = FIELD_GET(MOOR_VERSION_MAJOR, version);

@@ -52,7 +52,7 @@ struct moor_registration {
  * struct moor_context - an open device
  * @vctx: the common part
  * @doze: the dozing word; a constant zero if the device never dozes
- * @null_lkey: key of the null MR (HWI 6.6)
+ * @null_lkey: key of the null MR (HWI NUL-1)
  * @max_inline: bytes of inline data a WQE may have
  * @max_wr: entries of a work queue
  * @max_sge: SGEs of a WQE

@@ -291,7 +291,7 @@ struct moor_cmd_mr_query {
 	__le32 reserved1;
 };
 
-/* HWI 6.4: the dynamic state, kept in the device. */
+/* HWI DYN-1: the dynamic state, kept in the device. */
 enum moor_mr_state {
 	MOOR_MR_STATE_INVALID	= 0,
 	MOOR_MR_STATE_VALID	= 1,
@@ -352,11 +352,11 @@ struct moor_cmd_page_response {
 	__le32 failed;		/* 0: look again; 1: the access ends in error */
 };
 
-_Static_assert(sizeof(struct moor_cmd) == MOOR_CMD_SIZE, "HWI 8.1");
-_Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI 8.2");
-_Static_assert(sizeof(struct moor_eqe) == 32, "HWI 9");
-_Static_assert(sizeof(struct moor_cmd_create_qp) <= MOOR_CMD_SIZE, "HWI 8.4");
-_Static_assert(sizeof(struct moor_cmd_modify_qp) <= MOOR_CMD_SIZE, "HWI 8.4");
-_Static_assert(sizeof(struct moor_cmd_mr_revoke) <= MOOR_CMD_SIZE, "HWI 6.5");
+_Static_assert(sizeof(struct moor_cmd) == MOOR_CMD_SIZE, "HWI CMD-1");
+_Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI CMD-1");
+_Static_assert(sizeof(struct moor_eqe) == 32, "HWI EV-1");
+_Static_assert(sizeof(struct moor_cmd_create_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
+_Static_assert(sizeof(struct moor_cmd_modify_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
+_Static_assert(sizeof(struct moor_cmd_mr_revoke) <= MOOR_CMD_SIZE, "HWI REV-1");
 
 #endif /* MOOR_CMD_H */

@@ -3,8 +3,9 @@
  * Moor hardware interface: PCI identity, BARs, registers and doorbells.
  *
  * Shared by the NIC model, the kernel driver and the libibverbs provider. The
- * normative text is Documentation/hardware-interface.rst; "HWI n.m" in a
- * comment names its section. Everything multi-byte is little-endian.
+ * normative text is Documentation/hardware-interface.rst; in a comment "HWI n.m"
+ * names its section and "HWI AB-n" its rule. Everything multi-byte is
+ * little-endian.
  */
 #ifndef MOOR_HW_H
 #define MOOR_HW_H
@@ -15,17 +16,17 @@
 #define MOOR_MASK(h, l)	((~0ULL >> (63 - (h))) & (~0ULL << (l)))
 #define MOOR_BIT(n)	(1ULL << (n))
 
-/* HWI 1: version of the interface. Another major number is another interface. */
+/* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
 #define MOOR_HW_VERSION_MINOR	0
 
-/* HWI 2: PCI identity (the range 1af4:10f0-10ff is free for experiments). */
+/* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
 #define MOOR_PCI_DEVICE_ID	0x10f0
 #define MOOR_PCI_REVISION	0x01
 #define MOOR_PCI_CLASS		0x020000
 
-/* HWI 3: BARs. */
+/* HWI BAR-1: BARs. */
 #define MOOR_BAR_REGS		0	/* registers, MSI-X */
 #define MOOR_BAR_MR		2	/* MR context table, written by the driver alone */
 #define MOOR_BAR_DB		4	/* doorbell pages, kick pages, on-NIC memory */
@@ -35,7 +36,7 @@
 #define MOOR_MSIX_PBA_OFFSET	0xc000
 #define MOOR_PAGE_SIZE		4096
 
-/* HWI 4: registers in BAR0. "64" marks an eight-byte register. */
+/* HWI REG-4: registers in BAR0. "64" marks an eight-byte register. */
 #define MOOR_REG_MAGIC			0x000
 #define MOOR_REG_VERSION		0x004
 #define MOOR_REG_STATUS			0x008
@@ -86,7 +87,7 @@
 #define MOOR_CONTROL_ENABLE		MOOR_BIT(0)
 #define MOOR_CONTROL_RESET		MOOR_BIT(1)
 
-#define MOOR_FEATURE_DOZES		MOOR_BIT(0)	/* needs kicks, HWI 5 */
+#define MOOR_FEATURE_DOZES		MOOR_BIT(0)	/* needs kicks, HWI DB-13 */
 #define MOOR_FEATURE_ATOMICS		MOOR_BIT(1)
 #define MOOR_FEATURE_MW_TYPE_1		MOOR_BIT(2)
 #define MOOR_FEATURE_MW_TYPE_2B		MOOR_BIT(3)

@@ -7,7 +7,7 @@
 #define MOOR_MR_H
 
 /*
- * HWI 7: a translation. Byte x of the object is found at byte offset + x of
+ * HWI XLT-1: a translation. Byte x of the object is found at byte offset + x of
  * the space that the tree under @root maps.
  */
 struct moor_xlat {
@@ -44,7 +44,7 @@ struct moor_gather_entry {
 	__le32 reserved;
 };
 
-/* HWI 6.1: an entry of the context table in BAR2. */
+/* HWI MR-3: an entry of the context table in BAR2. */
 struct moor_mr_context {
 	__le64 valid;		/* MOOR_MRC_*: written last, cleared first */
 	__le32 pd;
@@ -80,17 +80,17 @@ enum moor_mrc_type {
 #define MOOR_ACCESS_ALL			MOOR_MASK(6, 0)
 
 /*
- * HWI 6.2: a key is an index into the context table in its upper
+ * HWI KEY-1: a key is an index into the context table in its upper
  * MR_INDEX_BITS bits and a nonce below. From index MR_CONSUMER_FIRST on, bits
  * 7:0 belong to the consumer (fast-registration MRs and windows).
  */
 #define MOOR_KEY_CONSUMER	MOOR_MASK(7, 0)
 
-/* The index whose key NULL_LKEY names; entry 0 is never valid (HWI 6.6). */
+/* The index whose key NULL_LKEY names; entry 0 is never valid (HWI KEY-5). */
 #define MOOR_MR_INDEX_NULL	1
 #define MOOR_MR_INDEX_FIRST	2
 
-_Static_assert(sizeof(struct moor_xlat) == 24, "HWI 7.1");
-_Static_assert(sizeof(struct moor_mr_context) == 64, "HWI 6.1");
+_Static_assert(sizeof(struct moor_xlat) == 24, "HWI MR-3");
+_Static_assert(sizeof(struct moor_mr_context) == 64, "HWI MR-3");
 
 #endif /* MOOR_MR_H */

@@ -114,7 +114,7 @@ enum moor_wc_status {
 	MOOR_WC_GENERAL_ERR		= 21,
 };
 
-/* HWI 11.3: why, finer than the status; ibv_wc.vendor_err. */
+/* HWI SYN-2: why, finer than the status; ibv_wc.vendor_err. */
 enum moor_syndrome {
 	MOOR_SYN_NONE		= 0x00,
 	MOOR_SYN_KEY		= 0x01,	/* no valid entry under this key */
@@ -154,8 +154,8 @@ struct moor_cqe {
 	__le32 phase;		/* bit 0; written last */
 };
 
-_Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI 10.1");
-_Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI 10.2");
-_Static_assert(sizeof(struct moor_cqe) == 64, "HWI 11.1");
+_Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI WQ-6");
+_Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI WQ-10");
+_Static_assert(sizeof(struct moor_cqe) == 64, "HWI CQ-4");
 
 #endif /* MOOR_QUEUE_H */

@@ -40,7 +40,7 @@ static uint8_t *reference_dma(uint64_t addr, bool write)
 	return NULL;
 }
 
-/* HWI 7.2, from the root for each byte. Return: where it is, or NULL. */
+/* HWI XLT-4 to XLT-10, from the root for each byte. Return: where it is, or NULL. */
 static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 {
 	uint64_t entry = x->root, *node;
@@ -77,7 +77,7 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	return addr >> 64 ? NULL : reference_dma((uint64_t)addr, write);
 }
 
-/* HWI 6.3, steps 1 to 7, of what was granted to a plain MR or a window. */
+/* HWI ACC-3 to ACC-12, of what was granted to a plain MR or a window. */
 static void check_grant(const struct mr_grant *grant,
 			const struct mr_actor *actor, uint32_t key,
 			uint64_t addr, uint64_t len, uint32_t need)

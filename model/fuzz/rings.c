@@ -120,7 +120,7 @@ static void change_state(struct input *in)
 	command(&cmd, sizeof(cmd));
 }
 
-/* No entry is written over one that is not consumed (HWI 9). */
+/* No entry is written over one that is not consumed (HWI EV-3). */
 static void check_eqs(void)
 {
 	unsigned int eqn;

@@ -153,7 +153,7 @@ void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 	nic->doze_addr = reg_read64(&nic->client, MOOR_REG_DOZE_ADDR);
 }
 
-/* The doorbell has been stored: what HWI 5.2 asks of the ringer after that. */
+/* The doorbell has been stored: what HWI DB-13 asks of the ringer after that. */
 void nic_kick(struct nic *nic, uint32_t page, uint32_t slot)
 {
 	const uint32_t one = 1;

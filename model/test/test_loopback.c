@@ -127,7 +127,7 @@ static void test_traffic(void)
 	guest_stop(p.g);
 }
 
-/* A page taken away in the middle: HWI 6.3, step 9. */
+/* A page taken away in the middle: HWI ACC-14. */
 static void test_unmapped(void)
 {
 	static uint8_t before[PAGE];
@@ -211,7 +211,7 @@ static void test_scattered(void)
 	guest_stop(p.g);
 }
 
-/* HWI 14.2. */
+/* HWI ERR-4 */
 static void test_bus_master(void)
 {
 	struct moor_sq_wqe *wqe;
@@ -317,7 +317,7 @@ static uint8_t command_awake(struct guest *g, const void *cmd, size_t size)
 
 /*
  * What was written to BAR2 before a doorbell governs what the NIC does when it
- * sees that doorbell, kicked or not (HWI 13.3).
+ * sees that doorbell, kicked or not (HWI ORD-3).
  */
 static void test_trapped(void)
 {

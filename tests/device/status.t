@@ -14,7 +14,7 @@ sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
 import device  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
-# HWI 8.2, and what a status is that there is not.
+# HWI CMD-8 to CMD-16, and what a status is that there is not.
 STATUSES = {"BAD_OPCODE": 95, "BAD_RESERVED": 22, "BAD_PARAM": 22, "BAD_INDEX": 22,
             "BAD_STATE": 22, "BUSY": 16, "NO_RESOURCE": 12, "DMA_FAULT": 14, "0xa5": device.EIO}
 

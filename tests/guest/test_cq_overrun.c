@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * More completions than a CQ holds (HWI 11.1): nothing that waits in it is
+ * More completions than a CQ holds (HWI CQ-9): nothing that waits in it is
  * overwritten, the CQ fails with an event, QPs that need it fail with it, others
  * do not notice, and all of it can be destroyed and made anew.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IBV_ACCESS_RELAXED_ORDERING (HWI 13.4, 13.6). Where two writes go to one place
+ * IBV_ACCESS_RELAXED_ORDERING (HWI ORD-4, ORD-9). Where two writes go to one place
  * the order they arrive in can be told afterwards: without the flag the later
  * one always wins; with it a strict NIC lets the earlier one win, but never where
  * the interface promises an order.

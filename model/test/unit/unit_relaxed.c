@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The order of writes (HWI 13.4, 13.6): kept without RELAXED_ORDERING and by a
+ * The order of writes (HWI ORD-4, ORD-9): kept without RELAXED_ORDERING and by a
  * device that is not strict; else free, but for what never passes what.
  */
 #include <string.h>

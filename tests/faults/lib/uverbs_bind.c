@@ -174,7 +174,7 @@ static int post(void)
 	return status ? EREMOTEIO : 0;
 }
 
-/* The binding of type 2 ended with the QP's reset (HWI 6.7). */
+/* The binding of type 2 ended with the QP's reset (HWI DYN-11). */
 static void note_reset(void)
 {
 	uint32_t i;

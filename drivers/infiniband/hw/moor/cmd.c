@@ -154,7 +154,7 @@ static void moor_cmd_arm(struct moor_dev *mdev)
 	u64 value = atomic64_inc_return(&mdev->cmdq.arm);
 
 	writeq(value, mdev->db + MOOR_DB_SLOT_CPL_ARM * MOOR_DB_SLOT_SIZE);
-	/* The request before the last look (HWI 8.3). */
+	/* The request before the last look (HWI CMD-20). */
 	mb();
 }
 
@@ -208,7 +208,7 @@ static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 		wake_up(&cmdq->tag_wait);
 }
 
-/* HWI 5.2: store the slot, full barrier, look whether the device dozes. */
+/* HWI DB-13: store the slot, full barrier, look whether the device dozes. */
 static void moor_cmd_ring(struct moor_dev *mdev)
 {
 	/* Pairs with the device's, between dozing and its last look. */

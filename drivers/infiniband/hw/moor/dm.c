@@ -85,7 +85,7 @@ static void moor_dm_clear(struct moor_dev *mdev, u32 first, u32 num)
 		  (size_t)num * MOOR_PAGE_SIZE);
 	/*
 	 * Out of this CPU's write-combining buffers, and into the device, before
-	 * the process or the NIC writes there (HWI 13.2).
+	 * the process or the NIC writes there (HWI ORD-2).
 	 */
 	wmb();
 	moor_read32(mdev->regs, MOOR_REG_FENCE);

@@ -2,7 +2,7 @@
 /*
  * Moor RDMA NIC: structures and functions of the driver.
  *
- * "HWI n.m" names a section of Documentation/hardware-interface.rst.
+ * "HWI n.m" names a section of Documentation/hardware-interface.rst, "HWI AB-n" a rule.
  */
 #ifndef MOOR_H
 #define MOOR_H

@@ -281,7 +281,7 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
  * @ibpd: protection domain
  * @access: IB_ACCESS_*
  *
- * The device honours such a key on QPs of the kernel alone (HWI 6.1).
+ * The device honours such a key on QPs of the kernel alone (HWI MR-4).
  *
  * Return: the MR or an errno.
  */

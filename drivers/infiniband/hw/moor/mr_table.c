@@ -58,7 +58,7 @@ static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
 
 	__iowrite64_copy(entry + skip, (const u8 *)body + skip,
 			 (sizeof(*body) - skip) / sizeof(u64));
-	/* The body before the word that makes it valid (HWI 6.1). */
+	/* The body before the word that makes it valid (HWI MR-7). */
 	wmb();
 	writeq(valid, entry);
 	/*
@@ -75,7 +75,7 @@ static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
  *
  * No command, no interrupt, no sleep. A peer may learn a key with remote rights
  * by a way that is faster than a posted write, so for such a key the device is
- * asked whether it has it all: a read of FENCE is answered after that (HWI 13.2).
+ * asked whether it has it all: a read of FENCE is answered after that (HWI ORD-2).
  */
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 {
@@ -103,7 +103,7 @@ void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
  * @pdn: number of its protection domain
  *
  * Nobody can use its key before it is bound, and a bind is posted by a doorbell,
- * which the entry precedes (HWI 13.3).
+ * which the entry precedes (HWI ORD-3).
  */
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn)
 {

@@ -27,7 +27,7 @@ static inline void moor_write64(void __iomem *regs, u32 offset, u64 value)
 	writeq(value, regs + offset);
 }
 
-/* What a register of a function that has left the bus reads as (HWI 14.3). */
+/* What a register of a function that has left the bus reads as (HWI ERR-5). */
 static inline bool moor_reads_as_gone(u32 status)
 {
 	return status == ~0U;

@@ -71,7 +71,7 @@ static int moor_rereg_prepare(struct ib_mr *ibmr,
 	return moor_rereg_rights(next, ibmr->iova, why);
 }
 
-/* The entry is cleared and nothing uses it: write it anew (HWI 6.5). */
+/* The entry is cleared and nothing uses it: write it anew (HWI REV-8). */
 static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
 			      const struct moor_registration *next)
 {
