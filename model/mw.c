@@ -134,21 +134,13 @@ static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 	return MOOR_SYN_NONE;
 }
 
-/* The new key differs in the consumer byte, and there alone. */
-static bool keys_fit(uint32_t old, uint32_t new)
-{
-	return (old ^ new) & MOOR_KEY_CONSUMER &&
-	       !((old ^ new) & ~(uint32_t)MOOR_KEY_CONSUMER);
-}
-
-/* The live window whose key this is, all 32 bits. */
+/* HWI MW-2: the live window of this key, whose consumer byte is not compared. */
 static struct mr_dynamic *find_window(struct nic *nic, uint32_t key,
 				      struct moor_mr_context *entry)
 {
 	struct mr_dynamic *dyn = mr_find_key(nic, key, entry);
 
-	return dyn && is_window(dyn->word) && !dyn->revoked &&
-	       dyn->key == key ? dyn : NULL;
+	return dyn && is_window(dyn->word) && !dyn->revoked ? dyn : NULL;
 }
 
 uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
@@ -161,7 +153,7 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 	uint8_t syndrome;
 	bool type_2;
 
-	if (!dyn || !keys_fit(req->mw_key, req->new_key))
+	if (!dyn)
 		return MOOR_SYN_KEY;
 	if (le32toh(entry.pd) != actor->pd)
 		return MOOR_SYN_PD;
@@ -177,7 +169,8 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 	}
 
 	mw_unbind(nic, index);
-	dyn->key = req->new_key;
+	dyn->key = (dyn->key & ~(uint32_t)MOOR_KEY_CONSUMER) |
+		   (req->new_key & MOOR_KEY_CONSUMER);
 	if (!req->length)
 		return MOOR_SYN_NONE;
 	*binding_of(nic, index) = new;
@@ -194,7 +187,7 @@ uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
 	struct moor_mr_context entry;
 	struct mr_dynamic *dyn = find_window(nic, key, &entry);
 
-	if (!dyn || !dyn->bound)
+	if (!dyn || !dyn->bound || dyn->key != key)
 		return MOOR_SYN_KEY;
 	if (binding_of(nic, key_index(key))->owner != actor)
 		return MOOR_SYN_WINDOW;

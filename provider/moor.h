@@ -194,7 +194,6 @@ struct moor_wq {
  * @wr: ibv_wr_*: the WQE being built; NULL after an error
  * @wr_producer: ibv_wr_*: @sq.producer to be
  * @wr_error: ibv_wr_*: first error since ibv_wr_start()
- * @wr_bound: ibv_wr_*: windows bound since ibv_wr_start()
  * @parent: parent domain that the QP was made with, or NULL
  */
 struct moor_qp {
@@ -208,22 +207,7 @@ struct moor_qp {
 	struct moor_sq_wqe *wr;
 	uint32_t wr_producer;
 	int wr_error;
-	struct moor_mw *wr_bound;
 	struct moor_pd *parent;
-};
-
-/**
- * struct moor_mw - a memory window
- * @mw: the common part; its key is the one after all binds posted
- * @rkey_before: ibv_wr_*: the key to go back to if the binds are not posted
- * @next_bound: ibv_wr_*: in moor_qp.wr_bound
- * @in_batch: ibv_wr_*: whether it is there
- */
-struct moor_mw {
-	struct ibv_mw mw;
-	uint32_t rkey_before;
-	struct moor_mw *next_bound;
-	bool in_batch;
 };
 
 /**
@@ -271,11 +255,6 @@ static inline struct moor_qp *to_moor_qp(struct ibv_qp *qp)
 static inline struct moor_qp *to_moor_qp_ex(struct ibv_qp_ex *qp)
 {
 	return container_of(qp, struct moor_qp, vqp.qp_ex);
-}
-
-static inline struct moor_mw *to_moor_mw(struct ibv_mw *mw)
-{
-	return container_of(mw, struct moor_mw, mw);
 }
 
 static inline struct moor_dm *to_moor_dm(struct ibv_dm *dm)
@@ -355,8 +334,8 @@ struct ibv_mw *moor_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int moor_dealloc_mw(struct ibv_mw *mw);
 int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *mw_bind);
-int moor_put_bind(struct moor_sq_wqe *wqe, struct ibv_mw *mw, uint32_t rkey,
-		  const struct ibv_mw_bind_info *info);
+int moor_put_bind(struct moor_sq_wqe *wqe, const struct ibv_mw *mw,
+		  uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* dm.c */
 struct ibv_dm *moor_alloc_dm(struct ibv_context *context,

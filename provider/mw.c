@@ -11,35 +11,36 @@ struct ibv_mw *moor_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ib_uverbs_alloc_mw_resp resp;
 	struct ibv_alloc_mw cmd;
-	struct moor_mw *mw;
+	struct ibv_mw *mw;
 	int err;
 
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return NULL;
-	err = ibv_cmd_alloc_mw(pd, type, &mw->mw, &cmd, sizeof(cmd), &resp,
+	err = ibv_cmd_alloc_mw(pd, type, mw, &cmd, sizeof(cmd), &resp,
 			       sizeof(resp));
 	if (err) {
 		free(mw);
 		errno = err;
 		return NULL;
 	}
-	return &mw->mw;
+	return mw;
 }
 
-int moor_dealloc_mw(struct ibv_mw *ibmw)
+int moor_dealloc_mw(struct ibv_mw *mw)
 {
-	int err = ibv_cmd_dealloc_mw(ibmw);
+	int err = ibv_cmd_dealloc_mw(mw);
 
 	if (err)
 		return err;
-	free(to_moor_mw(ibmw));
+	free(mw);
 	return 0;
 }
 
 /*
- * Type 1: the provider chooses the next key, posting makes it current. Should the
- * bind complete in error, its caller puts the old key back, as ibv_bind_mw(3) says.
+ * Type 1: the provider chooses the next key and returns it in the window, as
+ * ibv_bind_mw(3) says. A bind that is posted as a work request has its key from its
+ * caller, and leaves the window's alone.
  */
 int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *mw_bind)
@@ -54,8 +55,12 @@ int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 			.bind_info = mw_bind->bind_info,
 		},
 	};
+	int err;
 
-	return moor_post_send(qp, &wr, &bad_wr);
+	err = moor_post_send(qp, &wr, &bad_wr);
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
 }
 
 /*
@@ -70,14 +75,14 @@ int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 /**
  * moor_put_bind - fill in the segment of a BIND_MW
  * @wqe: the WQE, its head is done
- * @mw: the window; its key becomes @rkey
- * @rkey: the next key
+ * @mw: the window
+ * @rkey: the next key; its lowest byte counts
  * @info: what to bind it to; no MR: unbind it (type 1)
  *
  * Whether it can be bound is the device's to say. Returns 0 or EINVAL.
  */
-int moor_put_bind(struct moor_sq_wqe *wqe, struct ibv_mw *mw, uint32_t rkey,
-		  const struct ibv_mw_bind_info *info)
+int moor_put_bind(struct moor_sq_wqe *wqe, const struct ibv_mw *mw,
+		  uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	struct moor_wqe_bind *bind = (struct moor_wqe_bind *)(wqe + 1);
 	uint32_t access = info->mw_access_flags & BIND_RIGHTS;
@@ -93,6 +98,5 @@ int moor_put_bind(struct moor_sq_wqe *wqe, struct ibv_mw *mw, uint32_t rkey,
 	bind->access = htole32(access);
 	bind->addr = htole64(info->addr);
 	bind->length = htole64(info->length);
-	mw->rkey = rkey;
 	return 0;
 }

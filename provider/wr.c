@@ -25,22 +25,8 @@ static void wr_start(struct ibv_qp_ex *ibqp)
 
 	moor_lock(&qp->sq.lock);
 	qp->wr = NULL;
-	qp->wr_bound = NULL;
 	qp->wr_producer = qp->sq.producer;
 	qp->wr_error = moor_sq_open(qp) ? 0 : EINVAL;
-}
-
-/* What is not posted leaves the windows' keys as they were. */
-static void settle_bound(struct moor_qp *qp, bool posted)
-{
-	struct moor_mw *mw;
-
-	while ((mw = qp->wr_bound)) {
-		qp->wr_bound = mw->next_bound;
-		mw->in_batch = false;
-		if (!posted)
-			mw->mw.rkey = mw->rkey_before;
-	}
 }
 
 static int wr_complete(struct ibv_qp_ex *ibqp)
@@ -48,8 +34,6 @@ static int wr_complete(struct ibv_qp_ex *ibqp)
 	struct moor_qp *qp = to_moor_qp_ex(ibqp);
 	int err = qp->wr_error;
 
-	if (unlikely(qp->wr_bound))
-		settle_bound(qp, !err);
 	if (likely(!err && qp->wr_producer != qp->sq.producer)) {
 		qp->sq.producer = qp->wr_producer;
 		moor_slot_store(&qp->sq.slot, qp->wr_producer);
@@ -61,10 +45,7 @@ static int wr_complete(struct ibv_qp_ex *ibqp)
 
 static void wr_abort(struct ibv_qp_ex *ibqp)
 {
-	struct moor_qp *qp = to_moor_qp_ex(ibqp);
-
-	settle_bound(qp, false);
-	moor_unlock(&qp->sq.lock);
+	moor_unlock(&to_moor_qp_ex(ibqp)->sq.lock);
 }
 
 static uint8_t wr_flags(const struct moor_qp *qp)
@@ -202,22 +183,13 @@ static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 	wr_inv(qp, MOOR_WQE_LOCAL_INV, rkey);
 }
 
-static void wr_bind_mw(struct ibv_qp_ex *ibqp, struct ibv_mw *ibmw,
+static void wr_bind_mw(struct ibv_qp_ex *ibqp, struct ibv_mw *mw,
 		       uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	struct moor_qp *qp = to_moor_qp_ex(ibqp);
 	struct moor_sq_wqe *wqe = wr_begin(qp, MOOR_WQE_BIND_MW);
-	struct moor_mw *mw = to_moor_mw(ibmw);
 
-	if (unlikely(!wqe))
-		return;
-	if (!mw->in_batch) {
-		mw->in_batch = true;
-		mw->rkey_before = ibmw->rkey;
-		mw->next_bound = qp->wr_bound;
-		qp->wr_bound = mw;
-	}
-	if (moor_put_bind(wqe, ibmw, rkey, info))
+	if (likely(wqe) && moor_put_bind(wqe, mw, rkey, info))
 		wr_fail(qp, EINVAL);
 }
 

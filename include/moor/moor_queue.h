@@ -60,8 +60,8 @@ struct moor_wqe_atomic {
 
 /* BIND_MW; no SGE follows. */
 struct moor_wqe_bind {
-	__le32 mw_key;		/* the window's key as it is */
-	__le32 new_key;		/* differs in the consumer byte, and there alone */
+	__le32 mw_key;		/* names the window, whatever its consumer byte */
+	__le32 new_key;		/* its consumer byte becomes the window's */
 	__le32 mr_lkey;
 	__le32 access;		/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
 	__le64 addr;		/* in the MR's own address space */

@@ -273,9 +273,6 @@ struct bad_bind {
 static struct ibv_mr *no_bind, *read_only, *foreign_mr, *null_mr;
 static struct ibv_mw *foreign_mw;
 
-static void same_key(struct bad_bind *b) { b->new_key = b->mw->rkey; }
-static void other_nonce(struct bad_bind *b) { b->new_key ^= 0x100; }
-static void other_index(struct bad_bind *b) { b->new_key ^= 1u << 20; }
 static void mr_no_bind(struct bad_bind *b) { b->mr = no_bind; }
 static void mr_read_only(struct bad_bind *b) { b->mr = read_only; }
 static void mr_foreign(struct bad_bind *b) { b->mr = foreign_mr; }
@@ -304,9 +301,6 @@ static const struct {
 	void (*spoil)(struct bad_bind *b);
 	uint32_t syndrome;
 } bad_binds[] = {
-	{ "the same key again", same_key, SYN_KEY },
-	{ "another nonce", other_nonce, SYN_KEY },
-	{ "another index", other_index, SYN_KEY },
 	{ "MR without MW_BIND", mr_no_bind, SYN_RIGHTS },
 	{ "remote write on a read-only MR", mr_read_only, SYN_RIGHTS },
 	{ "MR of another PD", mr_foreign, SYN_PD },
@@ -356,8 +350,6 @@ static void test_bad_binds(void)
 		tap_ok(refused_with(o, bad_binds[i].syndrome) &&
 		       query_state(&pair.b) == IBV_QPS_ERR, "%s: bind: %s",
 		       title(), bad_binds[i].name);
-		/* ibv_bind_mw(3): who sees it fail puts the old key back. */
-		tap_is(b.mw->rkey, b.new_key, "posting made the key current");
 		b.mw->rkey = key;
 		revive(&pair);
 		expect_refused(bad_binds[i].name, IBV_WR_RDMA_WRITE, b.new_key,
@@ -397,12 +389,155 @@ static void test_refused_posts(void)
 
 		ibv_wr_start(qp);
 		ibv_wr_bind_mw(qp, mw, ibv_inc_rkey(key), &info);
-		ibv_wr_local_inv(qp, mw->rkey);
-		ibv_wr_bind_mw(qp, mw, ibv_inc_rkey(mw->rkey), &info);
 		ibv_wr_abort(qp);
-		tap_is(mw->rkey, key, "%s: abort takes the key back", title());
+		tap_is(mw->rkey, key, "%s: abort leaves the key alone", title());
 	}
 	bind_all(mw, RIGHTS);
+	ibv_dealloc_mw(mw);
+}
+
+/* ---- which key a bind gives, and what mw->rkey is meanwhile ---- */
+
+/* By the API that the round is about, as a program that notes nothing. */
+static struct outcome bind_raw(struct ibv_mw *mw, uint32_t new_key,
+			       unsigned int access)
+{
+	uint32_t before = mw->rkey;
+	struct outcome o = bind_window(api, &pair.b, mw, new_key, mr, start(),
+				       LENGTH, access);
+
+	mw->rkey = before;
+	return o;
+}
+
+static void end_binding(struct ibv_mw *mw, uint32_t key)
+{
+	struct outcome o = {};
+
+	if (type == IBV_MW_TYPE_2)
+		o = invalidate(api, &pair.b, key);
+	if (o.posted || o.status)
+		tap_bail("cannot invalidate 0x%08x of window 0x%08x", key,
+			 mw->rkey);
+}
+
+/* All values of the byte, the present one among them, the other bits anything. */
+static void test_key_byte(void)
+{
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
+	uint32_t rest = mw->rkey & ~0xffu, i, key = mw->rkey;
+	unsigned int wrong = 0;
+
+	refill();
+	for (i = 0; i < 3 * 256; i++) {
+		/* mw->rkey, a byte alone, a byte below what is not the window's */
+		uint32_t new_key = (i & 0xff) |
+				   (i < 256 ? rest : i < 512 ? 0 : ~rest & ~0xffu);
+
+		wrong += !is(bind_raw(mw, new_key, RIGHTS), IBV_WC_SUCCESS);
+		key = rest | (i & 0xff);
+		wrong += !is(ask(&pair, IBV_WR_RDMA_WRITE, key, start(), LENGTH),
+			     IBV_WC_SUCCESS);
+		end_binding(mw, key);
+	}
+	tap_is(wrong, 0, "%s: the byte is the caller's, the rest the window's",
+	       title());
+	wrong = 0;
+	for (i = 0; i < 3; i++) {
+		wrong += !is(bind_raw(mw, key, RIGHTS), IBV_WC_SUCCESS);
+		wrong += !is(ask(&pair, IBV_WR_RDMA_WRITE, key, start(), LENGTH),
+			     IBV_WC_SUCCESS);
+		end_binding(mw, key);
+	}
+	tap_is(wrong, 0, "%s: the same byte again", title());
+	ibv_dealloc_mw(mw);
+}
+
+static int post_bind(struct ibv_mw *mw, uint32_t new_key, uint64_t length)
+{
+	struct ibv_mw_bind_info info = {
+		.mr = mr, .addr = start(), .length = length,
+		.mw_access_flags = RIGHTS,
+	};
+	struct ibv_send_wr *bad_wr, wr = {
+		.wr_id = WINDOW_WR_ID, .opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { .mw = mw, .rkey = new_key, .bind_info = info },
+	};
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.b.qp);
+
+	if (api == &apis[0])
+		return ibv_post_send(pair.b.qp, &wr, &bad_wr);
+	ibv_wr_start(qp);
+	qp->wr_id = WINDOW_WR_ID;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qp, mw, new_key, &info);
+	return ibv_wr_complete(qp);
+}
+
+/*
+ * Posting a bind is no reason to change mw->rkey: it may end well, be refused, or be
+ * flushed, and the next one is by ibv_inc_rkey(mw->rkey) each time.
+ */
+static void test_key_stays(void)
+{
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
+	uint32_t key = mw->rkey, next = ibv_inc_rkey(key);
+	struct outcome o;
+
+	tap_ok(is(finish(&pair.b, post_bind(mw, next, LENGTH)), IBV_WC_SUCCESS) &&
+	       mw->rkey == key, "%s: bound, mw->rkey as before", title());
+	end_binding(mw, next);
+	o = finish(&pair.b, post_bind(mw, next, UINT64_MAX));
+	tap_ok(is(o, IBV_WC_MW_BIND_ERR) && mw->rkey == key,
+	       "%s: refused, mw->rkey as before", title());
+	o = finish(&pair.b, post_bind(mw, next, LENGTH));
+	tap_ok(is(o, IBV_WC_WR_FLUSH_ERR) && mw->rkey == key,
+	       "%s: flushed, mw->rkey as before", title());
+	revive(&pair);
+	refill();
+	tap_ok(is(finish(&pair.b, post_bind(mw, next, LENGTH)), IBV_WC_SUCCESS) &&
+	       is(ask(&pair, IBV_WR_RDMA_WRITE, next, start(), LENGTH),
+		  IBV_WC_SUCCESS) && only_written(1),
+	       "%s: and the next bind is good", title());
+	ibv_dealloc_mw(mw);
+}
+
+/* ibv_bind_mw() alone chooses the key, and says so in mw->rkey. */
+static void test_key_of_bind_mw(void)
+{
+	struct ibv_mw *mw = must_alloc_mw(pair.pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {
+		.wr_id = WINDOW_WR_ID, .send_flags = IBV_SEND_SIGNALED,
+		.bind_info = {
+			.mr = mr, .addr = start(), .length = LENGTH,
+			.mw_access_flags = RIGHTS,
+		},
+	};
+	uint32_t key = mw->rkey;
+
+	tap_ok(is(finish(&pair.b, ibv_bind_mw(pair.b.qp, mw, &bind)),
+		  IBV_WC_SUCCESS) && mw->rkey == ibv_inc_rkey(key),
+	       "ibv_bind_mw: the next key, in mw->rkey");
+	key = mw->rkey;
+	bind.bind_info.length = UINT64_MAX;
+	tap_ok(is(finish(&pair.b, ibv_bind_mw(pair.b.qp, mw, &bind)),
+		  IBV_WC_MW_BIND_ERR), "ibv_bind_mw: refused");
+	revive(&pair);
+	refill();
+	tap_ok(is(ask(&pair, IBV_WR_RDMA_WRITE, key, start(), LENGTH),
+		  IBV_WC_SUCCESS) && only_written(1),
+	       "ibv_bind_mw: the binding before is as it was");
+	/* The program forgot to put the key back. */
+	bind.bind_info.length = LENGTH;
+	tap_ok(is(finish(&pair.b, ibv_bind_mw(pair.b.qp, mw, &bind)),
+		  IBV_WC_SUCCESS) &&
+	       is(ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, start(), LENGTH),
+		  IBV_WC_SUCCESS), "ibv_bind_mw: and the next one is good");
+	bind.send_flags = 1u << 20;
+	key = mw->rkey;
+	tap_ok(ibv_bind_mw(pair.b.qp, mw, &bind) == EINVAL && mw->rkey == key,
+	       "ibv_bind_mw: not posted, mw->rkey as before");
 	ibv_dealloc_mw(mw);
 }
 
@@ -610,12 +745,15 @@ int main(int argc, char **argv)
 			test_busy_qp();
 			test_bad_binds();
 			test_refused_posts();
+			test_key_byte();
+			test_key_stays();
 			test_as_lkey();
 			test_race();
 		}
 		type = IBV_MW_TYPE_2;
 		test_invalidate();
 	}
+	test_key_of_bind_mw();
 	close_others();
 	pair_close(&pair);
 	ibv_close_device(ctx);

@@ -197,7 +197,7 @@ static int post_bind(struct object *mw, const struct moor_wqe_bind *bind)
 	return err;
 }
 
-/* Keys differ in the consumer byte, and there alone. */
+/* The consumer byte alone is ours to choose. */
 static uint32_t next_key(uint32_t key)
 {
 	return (key & ~0xffu) | ((key + 1) & 0xff);

@@ -14,6 +14,14 @@ static int post_one(struct side *side, struct ibv_send_wr *wr)
 	return ibv_post_send(side->qp, wr, &bad_wr);
 }
 
+/* What a program notes of a bind that it posted: the key is the window's but a byte. */
+static int note_key(int err, struct ibv_mw *mw, uint32_t new_key)
+{
+	if (!err)
+		mw->rkey = (mw->rkey & ~0xffu) | (new_key & 0xff);
+	return err;
+}
+
 static int verbs_bind(struct side *side, struct ibv_mw *mw, uint32_t new_key,
 		      const struct ibv_mw_bind_info *info)
 {
@@ -29,7 +37,7 @@ static int verbs_bind(struct side *side, struct ibv_mw *mw, uint32_t new_key,
 	/* For type 1 the library chooses the key; ask it only for that one. */
 	if (mw->type == IBV_MW_TYPE_1 && new_key == ibv_inc_rkey(mw->rkey))
 		return ibv_bind_mw(side->qp, mw, &bind);
-	return post_one(side, &wr);
+	return note_key(post_one(side, &wr), mw, new_key);
 }
 
 static int verbs_local_inv(struct side *side, uint32_t key)
@@ -72,7 +80,7 @@ static int wr_bind(struct side *side, struct ibv_mw *mw, uint32_t new_key,
 	struct ibv_qp_ex *qp = wr_begin(side);
 
 	ibv_wr_bind_mw(qp, mw, new_key, info);
-	return ibv_wr_complete(qp);
+	return note_key(ibv_wr_complete(qp), mw, new_key);
 }
 
 static int wr_local_inv(struct side *side, uint32_t key)

@@ -22,7 +22,10 @@ enum {
 
 struct api {
 	const char *name;
-	/* All return what posting returned. */
+	/*
+	 * All return what posting returned. A bind that was posted leaves the key it
+	 * is to have in mw->rkey; who sees it fail puts the old one back.
+	 */
 	int (*bind)(struct side *side, struct ibv_mw *mw, uint32_t new_key,
 		    const struct ibv_mw_bind_info *info);
 	int (*local_inv)(struct side *side, uint32_t key);
