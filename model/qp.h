@@ -63,7 +63,7 @@ struct requester {
 /* What the QP answers. */
 struct responder {
 	uint64_t message;	/* under way; 0: none */
-	bool holds_wqe;		/* @wqe is taken from the receive queue */
+	bool holds_wqe;		/* @wqe is taken, by @message or one abandoned */
 	bool established;	/* COMM_EST is out, or not due */
 	uint32_t psn;		/* expected */
 	struct recv_wqe wqe;

@@ -46,10 +46,33 @@ void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
 	qp_error(nic, qp);
 }
 
-/* Key to bounds of all SGEs, before the responder sees anything. */
-static uint8_t check_sges(struct nic *nic, const struct qp *qp, uint32_t need)
+/* Translation and DMA of the first @len bytes that were granted. */
+static uint8_t resolve(struct nic *nic, struct mr_grant *grant, uint64_t len)
+{
+	uint64_t done = 0;
+	uint8_t *ptr;
+
+	if (grant->kind == MR_KIND_NULL)
+		return MOOR_SYN_NONE;
+	while (done < len) {
+		uint64_t run = len - done;
+		uint8_t syndrome = mr_grant_ptr(nic, grant, done, &run, &ptr);
+
+		if (syndrome)
+			return syndrome;
+		done += run;
+	}
+	return MOOR_SYN_NONE;
+}
+
+/*
+ * HWI RC-21: before the responder sees anything. An atomic is done once, so that
+ * all of its result has to have a place.
+ */
+static uint8_t check_sges(struct nic *nic, const struct qp *qp)
 {
 	const struct send_wqe *wqe = &qp->req.wqe;
+	uint64_t first = is_atomic(wqe) ? sizeof(uint64_t) : 1;
 	struct mr_grant grant;
 	uint8_t i, syndrome;
 
@@ -59,9 +82,13 @@ static uint8_t check_sges(struct nic *nic, const struct qp *qp, uint32_t need)
 		if (!sge->length)
 			continue;
 		syndrome = mr_grant_access(nic, &qp->actor, sge->key, sge->addr,
-					   sge->length, need, &grant);
+					   sge->length, qp->req.local.need,
+					   &grant);
+		if (!syndrome)
+			syndrome = resolve(nic, &grant, first);
 		if (syndrome)
 			return syndrome;
+		first = 0;
 	}
 	return MOOR_SYN_NONE;
 }
@@ -71,8 +98,6 @@ void rc_requester_begin(struct nic *nic, struct qp *qp, enum wqe_form form)
 	struct requester *req = &qp->req;
 	const struct send_wqe *wqe = &req->wqe;
 	bool asks_data = wqe->opcode == MOOR_WQE_READ || is_atomic(wqe);
-	uint32_t need = asks_data ? MOOR_ACCESS_LOCAL_WRITE : 0;
-	uint8_t syndrome;
 
 	req->active = true;
 	req->message = 0;
@@ -90,17 +115,12 @@ void rc_requester_begin(struct nic *nic, struct qp *qp, enum wqe_form form)
 				  MOOR_SYN_LENGTH);
 		return;
 	}
-	syndrome = check_sges(nic, qp, need);
-	if (syndrome) {
-		rc_requester_fail(nic, qp, MOOR_WC_LOC_PROT_ERR, syndrome);
-		return;
-	}
 	req->local = (struct stream){
 		.actor = &qp->actor,
 		.bytes = wqe->flags & MOOR_WQE_FLAG_INLINE ? wqe->data : NULL,
 		.segments = wqe->sge,
 		.num_segments = wqe->num_sge,
-		.need = need,
+		.need = asks_data ? MOOR_ACCESS_LOCAL_WRITE : 0,
 	};
 }
 
@@ -257,6 +277,14 @@ enum rc_step rc_requester_step(struct nic *nic, struct qp *qp,
 	if (is_local(&req->wqe)) {
 		do_local(nic, qp);
 		return RC_NEXT;
+	}
+	if (!req->message) {
+		local_syndrome = check_sges(nic, qp);
+		if (local_syndrome) {
+			rc_requester_fail(nic, qp, MOOR_WC_LOC_PROT_ERR,
+					  local_syndrome);
+			return RC_NEXT;
+		}
 	}
 	peer = rc_peer(nic, qp);
 	/* The responder was reset, or failed, halfway through. */

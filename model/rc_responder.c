@@ -9,6 +9,7 @@
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
 #define SENDS		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
 			 OPCODE_BIT(SEND_INV))
+#define RECEIVES	(SENDS | OPCODE_BIT(WRITE_IMM))
 #define WRITES		(OPCODE_BIT(WRITE) | OPCODE_BIT(WRITE_IMM))
 
 static bool gid_matches(const struct nic *nic, uint8_t index,
@@ -70,9 +71,11 @@ static enum rc_answer nak_receive(struct nic *nic, struct qp *qp,
 	return answer;
 }
 
-/* RC_ACK: there is a receive WQE to take. */
+/* RC_ACK: there is a receive WQE to take, or one that an abandoned message took. */
 static enum rc_answer look_for_receive(struct nic *nic, struct qp *qp)
 {
+	if (qp->resp.holds_wqe)
+		return RC_ACK;
 	switch (queue_look(&qp->rq)) {
 	case QUEUE_WORK:
 		return RC_ACK;
@@ -86,6 +89,8 @@ static enum rc_answer look_for_receive(struct nic *nic, struct qp *qp)
 
 static enum rc_answer take_receive(struct nic *nic, struct qp *qp)
 {
+	if (qp->resp.holds_wqe)
+		return RC_ACK;
 	switch (wqe_fetch_recv(nic, qp, &qp->resp.wqe)) {
 	case WQE_OK:
 		qp->resp.holds_wqe = true;
@@ -200,8 +205,10 @@ enum rc_answer rc_responder_begin(struct nic *nic, struct qp *qp,
 	struct responder *resp = &qp->resp;
 	enum rc_answer answer;
 
-	if (from->req.psn != resp->psn || resp->message)
+	if (from->req.psn != resp->psn)
 		return RC_SILENCE;
+	/* HWI RC-22: a message before it that was abandoned is begun anew. */
+	resp->message = 0;
 	if (!resp->established) {
 		resp->established = true;
 		qp_event(nic, qp, MOOR_EVENT_COMM_EST);
@@ -219,7 +226,7 @@ enum rc_answer rc_responder_begin(struct nic *nic, struct qp *qp,
 enum rc_answer rc_responder_refuse(struct nic *nic, struct qp *qp,
 				   struct qp *from, uint8_t syndrome)
 {
-	if (qp->resp.holds_wqe)
+	if (SENDS & 1u << from->req.wqe.opcode)
 		return nak_receive(nic, qp, RC_NAK_OPERATION,
 				   MOOR_WC_LOC_PROT_ERR, syndrome);
 	return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
@@ -285,7 +292,7 @@ enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
 	}
 	resp->psn = (resp->psn + rc_packets(from, wqe->length)) &
 		    NIC_NUMBER_MASK;
-	if (resp->holds_wqe) {
+	if (RECEIVES & 1u << wqe->opcode) {
 		resp->holds_wqe = false;
 		complete_recv_message(nic, qp, &resp->wqe, from);
 	}

@@ -388,9 +388,14 @@ void post_recv(struct guest *g, struct guest_qp *qp, uint64_t wr_id,
 	set_slot(g, qp->rq_slot, qp->rq_producer);
 }
 
-void ring(struct guest *g, struct guest_qp *qp)
+void announce(struct guest *g, struct guest_qp *qp)
 {
 	set_slot(g, qp->sq_slot, qp->sq_producer);
 	nic_kick(g->nic, qp->sq_slot / 512, qp->sq_slot % 512);
+}
+
+void ring(struct guest *g, struct guest_qp *qp)
+{
+	announce(g, qp);
 	settle(g);
 }

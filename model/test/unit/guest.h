@@ -88,6 +88,9 @@ struct moor_sq_wqe *next_send(struct guest *g, struct guest_qp *qp,
 void add_sge(struct moor_sq_wqe *wqe, struct moor_sge sge);
 void post_recv(struct guest *g, struct guest_qp *qp, uint64_t wr_id,
 	       const struct moor_sge *sges, unsigned int num);
+/* Rings; the NIC works when it is let. */
+void announce(struct guest *g, struct guest_qp *qp);
+/* Rings, and lets the NIC work. */
 void ring(struct guest *g, struct guest_qp *qp);
 
 #endif /* TEST_GUEST_H */
