@@ -88,6 +88,7 @@ void moor_kunit_pd_free(struct kunit *test, struct ib_pd *pd);
 struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			     int access);
 int moor_kunit_dereg(struct ib_mr *mr);
+void moor_kunit_hold(struct ib_mr *mr, u32 windows);
 struct moor_region *moor_region_new(struct kunit *test, int access);
 void moor_region_free(struct kunit *test, struct moor_region *region);
 const struct moor_mr_context *moor_kunit_entry(u32 key);

@@ -66,6 +66,21 @@ int moor_kunit_dereg(struct ib_mr *mr)
 }
 
 /**
+ * moor_kunit_hold - let the NIC think that windows are bound to an MR
+ * @mr: MR
+ * @windows: how many
+ *
+ * The driver is to think that there are windows.
+ */
+void moor_kunit_hold(struct ib_mr *mr, u32 windows)
+{
+	struct moor_dev *mdev = to_mdev(mr->device);
+
+	atomic_set(&to_mpd(mr->pd)->mws_made, 1);
+	moor_kunit_nic()->windows[moor_key_index(mdev, mr->lkey)] = windows;
+}
+
+/**
  * moor_region_new - a registration of memory that takes a table to describe
  * @test: case
  * @access: IB_ACCESS_*

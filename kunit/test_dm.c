@@ -388,25 +388,23 @@ static void dm_none(struct kunit *test)
 	moor_process_close(owner.process);
 }
 
-/*
- * On-NIC memory is somebody else's as soon as it has no MR: those of a process
- * that ends wait for no others, each has its fence.
- */
+/* A process ends with on-NIC memory and MRs of it. */
 static void dm_dies(struct kunit *test)
 {
-	const u32 *revokes = &moor_kunit_nic()->commands[MOOR_CMD_MR_REVOKE];
+	struct moor_dev *mdev = test->priv;
 	struct moor_dm_location location;
-	u32 dm, mr, key, before, i;
 	struct owner owner;
+	u32 dm, mr, key, i;
 
 	owner_open(test, &owner);
 	KUNIT_ASSERT_EQ(test, dm_alloc(&owner, PAGE_SIZE, 0, &dm, &location), 0);
 	for (i = 0; i < 5; i++)
 		KUNIT_ASSERT_EQ(test, dm_reg(&owner, dm, 0, PAGE_SIZE, DM_RIGHTS,
 					     &mr, &key), 0);
-	before = *revokes;
 	moor_process_close(owner.process);
-	KUNIT_EXPECT_EQ(test, *revokes - before, 5);
+	KUNIT_EXPECT_EQ(test, moor_kunit_entry(key)->valid, 0);
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->keys), 0);
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, mdev->dm.pages));
 }
 
 static struct kunit_case dm_cases[] = {

@@ -91,6 +91,7 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 	if (IS_ERR(mr))
 		return PTR_ERR(mr);
 	mr->device = attempt->pd->device;
+	mr->pd = attempt->pd;
 	KUNIT_EXPECT_EQ(test, moor_dereg_mr(mr, NULL), 0);
 	return 0;
 }

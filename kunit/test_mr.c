@@ -266,14 +266,14 @@ static void mr_busy(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct fake_nic *nic = moor_kunit_nic();
-	u32 key = region->mr->lkey, index = key >> (32 - FAKE_MR_INDEX_BITS);
+	u32 key = region->mr->lkey;
 	struct moor_mr_context before = *moor_kunit_entry(region->mr->lkey);
 	struct moor_dev *mdev = test->priv;
 	u32 count = tracked(mdev);
 	int i;
 	u8 byte;
 
-	nic->windows[index] = 1;
+	moor_kunit_hold(region->mr, 1);
 	for (i = 0; i < 3; i++) {
 		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(region->mr), -EBUSY);
 		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), REGION_PAGES);
@@ -283,7 +283,7 @@ static void mr_busy(struct kunit *test)
 						      &byte, 1, false), 0);
 		KUNIT_EXPECT_EQ(test, tracked(mdev), count);
 	}
-	nic->windows[index] = 0;
+	moor_kunit_hold(region->mr, 0);
 	moor_region_free(test, region);
 	KUNIT_EXPECT_EQ(test, tracked(mdev), count - 1);
 }
@@ -339,8 +339,7 @@ static void mr_group_commit(struct kunit *test)
 	for (i = 0; i < count; i++) {
 		workers[i].mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, ALL_RIGHTS);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, workers[i].mr);
-		nic->windows[workers[i].mr->lkey >> (32 - FAKE_MR_INDEX_BITS)] =
-			i % busy_every == 0;
+		moor_kunit_hold(workers[i].mr, i % busy_every == 0);
 		init_completion(&workers[i].done);
 	}
 	before = nic->commands[MOOR_CMD_MR_REVOKE];
@@ -361,7 +360,7 @@ static void mr_group_commit(struct kunit *test)
 	/* One alone, then 59 by 24. */
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before, 4);
 	for (i = 0; i < count; i += busy_every) {
-		nic->windows[workers[i].mr->lkey >> (32 - FAKE_MR_INDEX_BITS)] = 0;
+		moor_kunit_hold(workers[i].mr, 0);
 		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(workers[i].mr), 0);
 	}
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
@@ -480,6 +479,7 @@ static void mr_udata(struct kunit *test)
 	mr = moor_reg_user_mr(pd, addr, REGION_LENGTH, addr, 0, udata);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	mr->device = pd->device;
+	mr->pd = pd;
 	moor_user_answer(test, user, out, sizeof(out));
 	KUNIT_EXPECT_FALSE(test, memchr_inv(out, 0, 16));
 	KUNIT_EXPECT_FALSE(test, memchr_inv(out + 16, 0xaa, 16));

@@ -37,8 +37,11 @@ CALLS = (
 )
 UNDO = {call: undo for _, call, undo, _ in CALLS}
 
-# What is made before, what ends something, and how many commands it has. A process that
-# ends with all it has needs one for each queue, and one fence for all MRs and windows.
+# A process that ends with all it has needs a command for each queue, and one fence for
+# all MRs and windows; where the kernel does not tell that it ends, a fence for each.
+TOLD = tuple(map(int, os.uname().release.split(".")[:2])) >= (7, 2)
+
+# What is made before, what ends something, and how many commands it has.
 ENDS = (
     (("open",), "shut", 0),
     (("pd",), "dealloc_pd", 0),
@@ -50,7 +53,7 @@ ENDS = (
     (("mw",), "dealloc_mw", 1),
     (("dm", "reg_dm"), "dereg_dm", 1),
     (("dm",), "free_dm", 0),
-    (("reg", "reg", "mw", "cq", "qp"), "end", 3),
+    (("reg", "reg", "mw", "cq", "qp"), "end", 3 if TOLD else 5),
 )
 POINTS = []
 

@@ -93,13 +93,15 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 	return moor_resize_cq(ibcq, cqe, udata);
 }
 
-/* Nobody tells a driver of 6.12 that a process closes: it parks nothing. */
+/* Nobody tells a driver of 6.12 that a process closes: each MR has its fence. */
 #define MOOR_VERSION_OPS						\
 	.create_cq = moor_create_cq,					\
 	.reg_user_mr = moor_reg_user_mr,				\
 	.resize_cq = moor_resize_cq_op
 
 #else /* 7.2 and later */
+
+#include <rdma/uverbs_std_types.h>
 
 static inline struct ib_mr *
 moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
@@ -110,9 +112,35 @@ moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 	return moor_reg_user_mr(ibpd, start, length, iova, access, udata);
 }
 
+/*
+ * A process closes its context, or the device leaves it. The core is about to
+ * destroy its objects one by one, and nobody else does anything with them: so
+ * their keys are taken away together, many to a fence (HWI 6.5). Windows go
+ * first, or they would make their MRs busy. What is busy all the same asks again
+ * when its turn comes.
+ */
 static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 {
-	moor_parking_open(to_muctx(ufile->ucontext));
+	struct moor_dev *mdev = to_mdev(ufile->ucontext->device);
+	struct ib_uobject *uobj;
+	struct moor_mw *mw;
+	struct moor_mr *mr;
+	LIST_HEAD(mws);
+	LIST_HEAD(mrs);
+
+	lockdep_assert_held_write(&ufile->hw_destroy_rwsem);
+	list_for_each_entry(uobj, &ufile->uobjects, list) {
+		if (uobj_get_object_id(uobj) == UVERBS_OBJECT_MW) {
+			mw = to_mmw(uobj->object);
+			moor_revocation_add(&mw->exit, mw->key, &mws);
+		} else if (uobj_get_object_id(uobj) == UVERBS_OBJECT_MR) {
+			mr = to_mmr(uobj->object);
+			if (mr->type != MOOR_MRC_TYPE_INVALID)
+				moor_revocation_add(&mr->exit, mr->key, &mrs);
+		}
+	}
+	list_splice_tail(&mrs, &mws);
+	moor_keys_revoke(mdev, &mws);
 }
 
 /* uverbs asks for create_cq on its write() path, for the other on ioctl(). */

@@ -200,16 +200,20 @@ struct moor_ucontext {
 	struct mutex db_lock;		/* protects db_pages and what is in it */
 	struct list_head db_pages;
 	struct moor_refusal refusal;	/* the last; under moor_refusals.lock */
-	/* Under the core's hw_destroy_rwsem, held for writing (parking.c): */
-	bool closing;
-	u32 num_parked;
-	struct moor_revocation parked[MOOR_REVOKE_MAX_KEYS];
-	struct list_head held;		/* MRs that were parked, and busy */
 };
 
+/**
+ * struct moor_pd - a protection domain
+ * @ibpd: the core's
+ * @pdn: its number
+ * @mws_made: windows that it ever had
+ * @mws_gone: those of them that the device has no more
+ */
 struct moor_pd {
 	struct ib_pd ibpd;
 	u32 pdn;
+	atomic_t mws_made;
+	atomic_t mws_gone;
 };
 
 struct moor_ah {

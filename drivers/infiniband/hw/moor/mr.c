@@ -317,26 +317,29 @@ static void moor_mr_track_again(struct ib_mr *ibmr)
 	rdma_restrack_add(&ibmr->res);
 }
 
-/**
- * moor_mr_free - let an MR go
- * @mdev: device
- * @mr: MR whose key is revoked
+/*
+ * Only windows of its own domain make an MR busy. So a device that calls one
+ * busy, though all the while its domain had no window, is wrong and stopped:
+ * believed, it would make a process's end fail for ever.
  */
-void moor_mr_free(struct moor_dev *mdev, struct moor_mr *mr)
+static int moor_mr_revoke(struct moor_dev *mdev, struct moor_mr *mr)
 {
-	trace_moor_dereg_mr(mdev, mr->key);
-	moor_key_free(mdev, mr->key);
-	moor_reg_unpin(mdev, &mr->reg);
-	kfree(mr);
+	struct moor_pd *pd = to_mpd(mr->ibmr.pd);
+	int gone = atomic_read_acquire(&pd->mws_gone);
+	int made = atomic_read(&pd->mws_made);
+	int err = moor_key_revoke(mdev, mr->key);
+
+	if (err && made == gone && made == atomic_read(&pd->mws_made)) {
+		moor_hw_kill(mdev, "it holds an MR that has no window");
+		return 0;
+	}
+	return err;
 }
 
 /**
  * moor_dereg_mr - deregister
  * @ibmr: MR
  * @udata: unused
- *
- * Of a process that is closing its context the MR is parked, unless it is of
- * on-NIC memory: that is free as soon as its MRs are gone.
  *
  * Return: 0, or -EBUSY while a window is bound to it; then it is as usable as
  * before. No other error, and none for the kernel's MRs, which nothing binds.
@@ -347,10 +350,8 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct moor_mr *mr = to_mmr(ibmr);
 	int err = 0;
 
-	if (mr->reg.umem && moor_park(mdev, ibmr->uobject, mr->key, mr))
-		return 0;
-	if (mr->type != MOOR_MRC_TYPE_INVALID)
-		err = moor_key_revoke(mdev, mr->key);
+	if (mr->type != MOOR_MRC_TYPE_INVALID && !moor_is_revoked(&mr->exit))
+		err = moor_mr_revoke(mdev, mr);
 	if (err) {
 		if (trace_moor_dereg_mr_busy_enabled())
 			trace_moor_dereg_mr_busy(mdev, mr->key,
@@ -359,7 +360,10 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		moor_mr_track_again(ibmr);
 		return err;
 	}
-	moor_mr_free(mdev, mr);
+	trace_moor_dereg_mr(mdev, mr->key);
+	moor_key_free(mdev, mr->key);
+	moor_reg_unpin(mdev, &mr->reg);
+	kfree(mr);
 	return 0;
 }
 

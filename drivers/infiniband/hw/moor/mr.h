@@ -91,15 +91,13 @@ struct moor_keys {
 
 /**
  * struct moor_revocation - a key on its way out
- * @list: in the pending ones or in a fence's
- * @mr: MR that is freed with the key, if that is to happen later
+ * @list: the caller's, then the pending ones or a fence's
  * @key: of an MR or a window
  * @done: a fence has it behind it
  * @busy: and refused it: a window is bound
  */
 struct moor_revocation {
 	struct list_head list;
-	struct moor_mr *mr;
 	u32 key;
 	bool done;
 	bool busy;
@@ -147,14 +145,14 @@ struct moor_registration {
  * @reg: what it stands for; changes under the lock of &moor_dev.keys, and only
  *	while the core has the MR locked for writing
  * @key: lkey and rkey
- * @held: in &moor_ucontext.held
+ * @exit: its revocation with all others of a process that closes its context
  * @type: enum moor_mrc_type
  * @generation: counts the bodies written under this key; changes as @reg does
  */
 struct moor_mr {
 	struct ib_mr ibmr;
 	struct moor_registration reg;
-	struct list_head held;
+	struct moor_revocation exit;
 	u32 key;
 	u8 type;
 	u8 generation;
@@ -163,10 +161,12 @@ struct moor_mr {
 /**
  * struct moor_mw - a memory window
  * @ibmw: the core's; its rkey is the key the window began with
- * @key: the same
+ * @exit: as of an MR
+ * @key: the same as @ibmw has
  */
 struct moor_mw {
 	struct ib_mw ibmw;
+	struct moor_revocation exit;
 	u32 key;
 };
 
@@ -247,6 +247,18 @@ static inline struct moor_dm *to_mdm(struct ib_dm *ibdm)
 	return container_of(ibdm, struct moor_dm, ibdm);
 }
 
+static inline void moor_revocation_add(struct moor_revocation *rev, u32 key,
+				       struct list_head *revs)
+{
+	*rev = (struct moor_revocation){ .key = key };
+	list_add_tail(&rev->list, revs);
+}
+
+static inline bool moor_is_revoked(const struct moor_revocation *rev)
+{
+	return rev->done && !rev->busy;
+}
+
 /* key.c */
 int moor_keys_init(struct moor_dev *mdev);
 void moor_keys_destroy(struct moor_dev *mdev);
@@ -271,8 +283,7 @@ int moor_mr_table_init(struct moor_dev *mdev);
 void moor_mr_table_destroy(struct moor_dev *mdev);
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn);
-void moor_keys_revoke(struct moor_dev *mdev, struct moor_revocation *revs,
-		      u32 count);
+void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 
 /* mr.c */
@@ -289,17 +300,9 @@ int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata);
 struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
-void moor_mr_free(struct moor_dev *mdev, struct moor_mr *mr);
 int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		       const struct moor_mr *mr);
-
-/* parking.c */
-void moor_parking_open(struct moor_ucontext *uctx);
-bool moor_park(struct moor_dev *mdev, const struct ib_uobject *uobj, u32 key,
-	       struct moor_mr *mr);
-void moor_parking_leave(struct moor_dev *mdev, const struct ib_uobject *uobj,
-			u32 pdn);
 
 /* rereg.c */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,

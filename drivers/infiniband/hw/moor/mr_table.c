@@ -134,7 +134,8 @@ static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 /*
  * One fence for all that wait. A device that answers with anything but a fence
  * is stopped, which fences too: in either case what was not refused may be
- * unpinned afterwards. A key that the device does not know was no way to memory.
+ * unpinned afterwards, and its entry is cleared. A key that the device does not
+ * know was no way to memory.
  */
 static void moor_revoke_batch(struct moor_dev *mdev)
 {
@@ -155,47 +156,46 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 			dev_warn_ratelimited(&mdev->pdev->dev,
 					     "key %#x was unknown to the device\n",
 					     rev->key);
+		if (!rev->busy)
+			writeq(0, moor_mr_entry(mdev, rev->key));
 		rev->done = true;
 		i++;
 	}
+	/*
+	 * Empty the write-combining buffer: a late zero would take the index's
+	 * next key away.
+	 */
+	wmb();
 }
 
 /**
  * moor_keys_revoke - take keys away and wait until nothing uses them
  * @mdev: device
- * @revs: their keys are set; which of them were busy is filled in
- * @count: of them, at least one
+ * @revs: list of revocations, which is empty afterwards; which of them were
+ *	busy is filled in
  *
  * Group commit: who holds the mutex sends what is pending, his own included,
  * and those who come meanwhile queue up behind it for the next fence. Of a key
  * that was not busy the entry is cleared and no access is under way; one that
  * was has a window bound, and nothing of it has changed.
  */
-void moor_keys_revoke(struct moor_dev *mdev, struct moor_revocation *revs,
-		      u32 count)
+void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
 	struct moor_mr_table *mrs = &mdev->mrs;
-	u32 i;
+	struct moor_revocation *last;
 
+	if (list_empty(revs))
+		return;
+	last = list_last_entry(revs, struct moor_revocation, list);
 	spin_lock(&mrs->pending_lock);
-	for (i = 0; i < count; i++)
-		list_add_tail(&revs[i].list, &mrs->pending);
+	list_splice_tail_init(revs, &mrs->pending);
 	spin_unlock(&mrs->pending_lock);
 
 	/* First come, first sent: with the last of them all are done. */
 	mutex_lock(&mrs->commit);
-	while (!revs[count - 1].done)
+	while (!last->done)
 		moor_revoke_batch(mdev);
 	mutex_unlock(&mrs->commit);
-
-	for (i = 0; i < count; i++)
-		if (!revs[i].busy)
-			writeq(0, moor_mr_entry(mdev, revs[i].key));
-	/*
-	 * Empty the write-combining buffer: a late zero would take the index's
-	 * next key away.
-	 */
-	wmb();
 }
 
 /**
@@ -208,8 +208,10 @@ void moor_keys_revoke(struct moor_dev *mdev, struct moor_revocation *revs,
  */
 int moor_key_revoke(struct moor_dev *mdev, u32 key)
 {
-	struct moor_revocation rev = { .key = key };
+	struct moor_revocation rev;
+	LIST_HEAD(revs);
 
-	moor_keys_revoke(mdev, &rev, 1);
+	moor_revocation_add(&rev, key, &revs);
+	moor_keys_revoke(mdev, &revs);
 	return rev.busy ? -EBUSY : 0;
 }

@@ -39,6 +39,7 @@ int moor_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	err = moor_key_alloc_consumer(mdev, &mw->key);
 	if (err)
 		return err;
+	atomic_inc(&to_mpd(ibmw->pd)->mws_made);
 	moor_mw_publish(mdev, mw->key,
 			type_1 ? MOOR_MRC_TYPE_MW_1 : MOOR_MRC_TYPE_MW_2,
 			to_mpd(ibmw->pd)->pdn);
@@ -50,19 +51,18 @@ int moor_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
  * moor_dealloc_mw - end a window, bound or not
  * @ibmw: window
  *
- * Return: 0; a window is never busy.
+ * Nothing is bound to a window. A device that calls it busy is stopped.
+ *
+ * Return: 0.
  */
 int moor_dealloc_mw(struct ib_mw *ibmw)
 {
 	struct moor_dev *mdev = to_mdev(ibmw->device);
 	struct moor_mw *mw = to_mmw(ibmw);
-	int err;
 
-	if (moor_park(mdev, ibmw->uobject, mw->key, NULL))
-		return 0;
-	err = moor_key_revoke(mdev, mw->key);
-	if (err)
-		return err;
+	if (!moor_is_revoked(&mw->exit) && moor_key_revoke(mdev, mw->key))
+		moor_hw_kill(mdev, "it holds a window");
+	atomic_inc(&to_mpd(ibmw->pd)->mws_gone);
 	moor_key_free(mdev, mw->key);
 	return 0;
 }

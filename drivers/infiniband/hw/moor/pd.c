@@ -42,9 +42,7 @@ int moor_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 int moor_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	struct moor_dev *mdev = to_mdev(ibpd->device);
-	u32 pdn = to_mpd(ibpd)->pdn;
 
-	moor_parking_leave(mdev, ibpd->uobject, pdn);
-	ida_free(&mdev->pdns, pdn);
+	ida_free(&mdev->pdns, to_mpd(ibpd)->pdn);
 	return 0;
 }

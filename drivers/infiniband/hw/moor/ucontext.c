@@ -159,7 +159,6 @@ int moor_alloc_ucontext(struct ib_ucontext *ibuctx, struct ib_udata *udata)
 
 	mutex_init(&uctx->db_lock);
 	INIT_LIST_HEAD(&uctx->db_pages);
-	INIT_LIST_HEAD(&uctx->held);
 	uctx->doze = moor_mmap_insert(uctx, MOOR_MMAP_DOZE, 0, 1);
 	if (IS_ERR(uctx->doze))
 		return PTR_ERR(uctx->doze);
