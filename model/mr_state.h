@@ -13,7 +13,7 @@
 /*
  * What changes without the driver (HWI DYN-1). All of it belongs to the valid
  * word it began under and starts anew with another one; @epoch tells one
- * beginning from the next, whatever the word.
+ * beginning from the next, whatever the word, and one binding of a window too.
  */
 struct mr_dynamic {
 	uint64_t word;

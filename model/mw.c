@@ -43,6 +43,7 @@ void mw_unbind(struct nic *nic, uint32_t index)
 	if (!nic->mr[index].bound)
 		return;
 	nic->mr[index].bound = false;
+	nic->mr[index].epoch++;
 	list_remove(nic, b);
 	/* The entry may have become another MR's without a revoke. */
 	if (mr->epoch == b->mr_epoch)
@@ -95,7 +96,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		return MOOR_SYN_KEY;
 	grant->kind = MR_KIND_TABLE;
 	grant->index = b->mr_index;
-	grant->epoch = b->mr_epoch;
+	grant->epoch = nic->mr[index].epoch;
 	grant->first = grant->xlat.offset + b->mr_offset + (addr - b->iova);
 	grant->node.entries = NULL;
 	return MOOR_SYN_NONE;

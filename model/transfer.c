@@ -5,7 +5,7 @@
 #include "relaxed.h"
 #include "transfer.h"
 
-#define CHUNK	(64u << 10)
+#define CHECK_UNIT	(64u << 10)	/* at most 256 KiB (HWI ACC-2) */
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
@@ -154,7 +154,7 @@ uint8_t transfer(struct nic *nic, struct stream *to, struct stream *from,
 	uint8_t syndrome;
 
 	while (len) {
-		uint32_t chunk = min_u32(len, CHUNK);
+		uint32_t chunk = min_u32(len, CHECK_UNIT);
 
 		chunk = stream_left(to, chunk);
 		chunk = stream_left(from, chunk);

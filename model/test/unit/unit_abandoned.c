@@ -233,6 +233,63 @@ static void test_absent(void)
 	   "then a WRITE to where nothing is: the receive is flushed");
 }
 
+static void post_bind(unsigned int byte, uint64_t addr, uint64_t len)
+{
+	struct moor_sq_wqe *wqe = next_send(g, &qp[2], MOOR_WQE_BIND_MW, byte);
+	struct moor_wqe_bind bind = {
+		.mw_key = WINDOW, .new_key = byte, .mr_lkey = key[1],
+		.access = MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ |
+			  (uint32_t)MOOR_BIND_ZERO_BASED,
+		.addr = addr, .length = len,
+	};
+
+	memcpy(wqe + 1, &bind, sizeof(bind));
+	announce(g, &qp[2]);
+}
+
+/* Is each byte what one of the two fills put there? */
+static bool is_either(uint64_t addr, uint32_t len, uint8_t seed, uint8_t other)
+{
+	const uint8_t *p = at(g, addr);
+	uint32_t i;
+
+	for (i = 0; i < len; i++)
+		if (p[i] != (uint8_t)(i * 7 + (i >> 8) + seed) &&
+		    p[i] != (uint8_t)(i * 7 + (i >> 8) + other))
+			return false;
+	return true;
+}
+
+/*
+ * A window that is bound anew in the middle of a message, by the same byte at once
+ * or by way of another one: the rest of the message goes nowhere.
+ */
+static void test_rebind(uint8_t opcode, const char *what, unsigned int via)
+{
+	struct moor_mr_context window = { .pd = PD };
+	uint32_t half = LEN / 2;
+	bool good;
+
+	put_entry(g, WINDOW, &window, MOOR_MRC_TYPE_MW_1);
+	post_bind(1, buf[1], half);
+	settle(g);
+	ok(got(2, MOOR_WC_SUCCESS, 1), "%s: bound", what);
+	fill(buf[1] + half, half, 3);
+	post(opcode, 1, key[0], buf[0], half, (WINDOW & ~0xffu) | 1, 0);
+	nic_run(g->nic);
+	ok(no_cqe(0), "%s: half-way", what);
+	if (via)
+		post_bind(via, buf[1] + half, half);
+	post_bind(1, buf[1] + half, half);
+	settle(g);
+	good = !via || got(2, MOOR_WC_SUCCESS, via);
+	ok(good && got(2, MOOR_WC_SUCCESS, 1), "%s: bound elsewhere", what);
+	ok(got(0, MOOR_WC_REM_ACCESS_ERR, 1), "%s: refused", what);
+	ok(is_either(buf[0], half, 1, 2) && is_either(buf[1], half, 1, 2) &&
+	   is_either(buf[1] + half, half, 3, 3),
+	   "%s: nothing went the new way", what);
+}
+
 int main(void)
 {
 	static const struct {
@@ -253,6 +310,13 @@ int main(void)
 		start(strict);
 		test_absent();
 		guest_stop(g);
+		for (i = 0; i < 4; i++) {
+			start(strict);
+			test_rebind(i & 1 ? MOOR_WQE_READ : MOOR_WQE_WRITE,
+				    i & 1 ? "READ, window" : "WRITE, window",
+				    i & 2);
+			guest_stop(g);
+		}
 	}
 	return done();
 }
