@@ -24,7 +24,6 @@ const char *syndrome_name(uint8_t syndrome)
 		[MOOR_SYN_LENGTH] = "length",
 		[MOOR_SYN_WINDOW] = "another QP's window",
 		[MOOR_SYN_NO_RESPONDER] = "nothing answered",
-		[MOOR_SYN_QUEUE] = "queue unreachable",
 	};
 
 	return syndrome < sizeof(names) / sizeof(names[0]) ?

@@ -24,14 +24,14 @@ enum moor_cmd_opcode {
 	MOOR_CMD_MR_REVOKE	= 0x40,
 	MOOR_CMD_MR_QUERY	= 0x41,
 	MOOR_CMD_MR_WINDOWS	= 0x42,
-	MOOR_CMD_MR_INVALIDATE	= 0x43,
-	MOOR_CMD_PAGE_RESPONSE	= 0x44,
+	MOOR_CMD_MR_INVALIDATE	= 0x43,	/* reserved (HWI RSV-2) */
+	MOOR_CMD_PAGE_RESPONSE	= 0x44,	/* reserved (HWI RSV-2) */
 };
 
 enum moor_cmd_status {
 	MOOR_CMD_OK		= 0x00,
 	MOOR_CMD_BAD_OPCODE	= 0x01,
-	MOOR_CMD_BAD_RESERVED	= 0x02,	/* a reserved field is not zero */
+	MOOR_CMD_BAD_RESERVED	= 0x02,	/* a reserved field, or a byte behind, is not zero */
 	MOOR_CMD_BAD_PARAM	= 0x03,	/* a value outside its range */
 	MOOR_CMD_BAD_INDEX	= 0x04,	/* no such EQ, CQ, QP, key, slot */
 	MOOR_CMD_BAD_STATE	= 0x05,	/* not in the state of the object */
@@ -47,7 +47,7 @@ struct moor_cmd_hdr {
 	__le32 reserved2;
 };
 
-/* Any command: what a ring slot holds. Unused bytes are zero. */
+/* Any command: what a ring slot holds. Bytes behind its structure are zero. */
 struct moor_cmd {
 	struct moor_cmd_hdr hdr;
 	__u8 in[MOOR_CMD_SIZE - sizeof(struct moor_cmd_hdr)];
@@ -73,7 +73,7 @@ struct moor_cpl {
 
 enum moor_eq_number {
 	MOOR_EQ_ASYNC		= 0,
-	MOOR_EQ_PAGE_REQUEST	= 1,
+	MOOR_EQ_PAGE_REQUEST	= 1,	/* reserved (HWI EV-4) */
 	MOOR_EQ_COMPLETION	= 2,	/* and the following */
 };
 
@@ -102,19 +102,15 @@ enum moor_event_type {
 	MOOR_EVENT_SQ_DRAINED	= 0x07,
 	MOOR_EVENT_PORT_UP	= 0x08,
 	MOOR_EVENT_PORT_DOWN	= 0x09,
-	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* number: key; token, iova, length valid */
+	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* reserved (HWI RSV-2) */
 	MOOR_EVENT_DEVICE_FATAL	= 0x20,	/* number: enum moor_fatal_code */
 };
 
 struct moor_eqe {
 	__u8 type;		/* enum moor_event_type */
-	__u8 write;		/* page request: 1 for a write access */
-	__le16 reserved1;
+	__u8 reserved1[3];
 	__le32 number;
-	__le32 token;		/* page request: for MOOR_CMD_PAGE_RESPONSE */
-	__le32 length;
-	__le64 iova;
-	__le32 reserved2;
+	__le32 reserved2[5];
 	__le32 phase;		/* bit 0; written last */
 };
 
@@ -165,7 +161,7 @@ struct moor_cmd_create_qp {
 	__u8 log_sq_stride;	/* 6 to 9 */
 	__u8 log_rq_depth;
 	__u8 log_rq_stride;	/* 5 to 9 */
-	__u8 no_rq;		/* 1: there is no receive queue; its fields are zero */
+	__u8 no_rq;		/* 1: no receive queue, its fields are zero (HWI QP-6) */
 	__u8 no_sq;
 	__le32 sq_doorbell;
 	__le32 rq_doorbell;
@@ -198,13 +194,13 @@ enum moor_qp_state {
 #define MOOR_QP_ATTR_TIMEOUT		MOOR_BIT(10)
 #define MOOR_QP_ATTR_RETRY_CNT		MOOR_BIT(11)
 #define MOOR_QP_ATTR_RNR_RETRY		MOOR_BIT(12)
-#define MOOR_QP_ATTR_SQD_EVENT		MOOR_BIT(13)	/* notify when drained */
+#define MOOR_QP_ATTR_SQD_EVENT		MOOR_BIT(13)	/* no field: notify when drained */
 #define MOOR_QP_ATTR_ALL		MOOR_MASK(13, 0)
 
 struct moor_cmd_modify_qp {
 	struct moor_cmd_hdr hdr;
 	__le32 qpn;
-	__le32 mask;		/* MOOR_QP_ATTR_*: which of the following count */
+	__le32 mask;		/* MOOR_QP_ATTR_*: which of the following are looked at */
 	__u8 state;		/* enum moor_qp_state */
 	__u8 access;		/* MOOR_ACCESS_REMOTE_* */
 	__u8 path_mtu;		/* 1 to 5: 256 << (n - 1) bytes */
@@ -251,7 +247,7 @@ struct moor_cmd_destroy_qp {
 /* ---- port ---- */
 
 enum moor_gid_type {
-	MOOR_GID_NONE		= 0,	/* clears the entry */
+	MOOR_GID_NONE		= 0,	/* clears the entry, whatever the rest is */
 	MOOR_GID_ROCE_V1	= 1,
 	MOOR_GID_ROCE_V2	= 2,
 };
@@ -260,7 +256,7 @@ enum moor_gid_type {
 
 struct moor_cmd_set_gid {
 	struct moor_cmd_hdr hdr;
-	__le16 index;
+	__le16 index;		/* below MAX_GID, which is 255 at most */
 	__u8 type;		/* enum moor_gid_type */
 	__u8 reserved1;
 	__le16 vlan;		/* or MOOR_GID_NO_VLAN */
@@ -279,7 +275,7 @@ struct moor_cmd_mr_revoke {
 	__le32 key[MOOR_REVOKE_MAX_KEYS];
 };
 
-/* Bit n speaks of key[n]; neither bit: the key is taken away. */
+/* Bit n speaks of key[n]; neither bit: the key is taken away (HWI REV-1 to REV-4). */
 struct moor_cpl_mr_revoke {
 	__le32 busy;		/* a window is bound; nothing changed */
 	__le32 unknown;		/* no entry is valid under this key */
@@ -336,21 +332,6 @@ struct moor_window_info {
 };
 
 #define MOOR_WINDOWS_PER_PAGE	(MOOR_PAGE_SIZE / sizeof(struct moor_window_info))
-
-/* On-demand paging (HWI 7.4): drop translations of a range, then answer. */
-struct moor_cmd_mr_invalidate {
-	struct moor_cmd_hdr hdr;
-	__le32 key;
-	__le32 reserved1;
-	__le64 first;		/* byte of the mapped space, 4 KiB aligned */
-	__le64 length;
-};
-
-struct moor_cmd_page_response {
-	struct moor_cmd_hdr hdr;
-	__le32 token;
-	__le32 failed;		/* 0: look again; 1: the access ends in error */
-};
 
 _Static_assert(sizeof(struct moor_cmd) == MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI CMD-1");

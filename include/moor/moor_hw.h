@@ -92,15 +92,15 @@
 #define MOOR_FEATURE_MW_TYPE_1		MOOR_BIT(2)
 #define MOOR_FEATURE_MW_TYPE_2B		MOOR_BIT(3)
 #define MOOR_FEATURE_FAST_REG		MOOR_BIT(4)
-#define MOOR_FEATURE_ODP		MOOR_BIT(5)
-#define MOOR_FEATURE_SG_GAPS		MOOR_BIT(6)
+#define MOOR_FEATURE_ODP		MOOR_BIT(5)	/* reserved (HWI RSV-1) */
+#define MOOR_FEATURE_SG_GAPS		MOOR_BIT(6)	/* reserved (HWI RSV-1) */
 #define MOOR_FEATURE_DM			MOOR_BIT(7)
 #define MOOR_FEATURE_RELAXED_ORDERING	MOOR_BIT(8)
 
 enum moor_fatal_code {
 	MOOR_FATAL_NONE			= 0,
 	MOOR_FATAL_BAD_SETUP		= 1,	/* ENABLE with bad ring registers */
-	MOOR_FATAL_CMD_RING		= 2,	/* producer index out of range */
+	MOOR_FATAL_CMD_RING		= 2,	/* producer index more than a ring ahead */
 	MOOR_FATAL_DMA			= 3,	/* a ring or the dozing word is unreachable */
 	MOOR_FATAL_INJECTED		= 4,
 };
@@ -122,7 +122,7 @@ enum moor_fatal_code {
 /* A slot of a send or receive queue: producer index, free-running. */
 #define MOOR_DB_QUEUE_PRODUCER		MOOR_MASK(31, 0)
 
-/* A slot of a CQ. A new ARM_SEQ together with an ARM is a new request. */
+/* A slot of a CQ. What an arm asks for, and until when: HWI CQ-11. */
 #define MOOR_DB_CQ_CONSUMER		MOOR_MASK(31, 0)
 #define MOOR_DB_CQ_ARM			MOOR_MASK(33, 32)
 #define MOOR_DB_CQ_ARM_SEQ		MOOR_MASK(63, 34)
@@ -133,9 +133,9 @@ enum moor_cq_arm {
 	MOOR_CQ_ARM_ANY		= 2,
 };
 
-/* MSI-X vectors: two fixed, the rest for EQs as CREATE_EQ says. */
+/* MSI-X vectors: one is fixed; EQs have those that CREATE_EQ gives them. */
 #define MOOR_VECTOR_CMD		0
-#define MOOR_VECTOR_ASYNC	1
+#define MOOR_VECTOR_ASYNC	1	/* the one that software takes for EQ 0 */
 
 #include "moor_mr.h"
 #include "moor_cmd.h"

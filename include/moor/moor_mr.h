@@ -17,13 +17,13 @@ struct moor_xlat {
 	__u8 page_shift;	/* log2 of what a leaf of the lowest node maps */
 	__u8 memory;		/* enum moor_memory */
 	__u8 reserved1;
-	__le32 entries;		/* MOOR_MEMORY_GATHER: entries of the list, else 0 */
+	__le32 entries;		/* zero; reserved for MOOR_MEMORY_GATHER */
 };
 
 enum moor_memory {
 	MOOR_MEMORY_HOST	= 0,
 	MOOR_MEMORY_NIC		= 1,	/* @root is a leaf: byte offset in on-NIC memory */
-	MOOR_MEMORY_GATHER	= 2,	/* @root names a list of moor_gather_entry */
+	MOOR_MEMORY_GATHER	= 2,	/* reserved (HWI RSV-2) */
 };
 
 /* A table entry: eight bytes, 512 in a node of 4 KiB. */
@@ -38,21 +38,15 @@ enum moor_memory {
 #define MOOR_MAX_LEVELS		5
 #define MOOR_MIN_PAGE_SHIFT	12
 
-struct moor_gather_entry {
-	__le64 addr;
-	__le32 length;
-	__le32 reserved;
-};
-
 /* HWI MR-3: an entry of the context table in BAR2. */
 struct moor_mr_context {
-	__le64 valid;		/* MOOR_MRC_*: written last, cleared first */
+	__le64 valid;		/* MOOR_MRC_*: written last, cleared after a revoke */
 	__le32 pd;
 	__le32 access;		/* MOOR_ACCESS_* */
 	__le64 iova;		/* address of the first byte */
-	__le64 length;		/* bytes; iova + length does not wrap */
+	__le64 length;		/* bytes; iova + length - 1 does not wrap */
 	struct moor_xlat xlat;
-	__le64 max_pages;	/* MOOR_MRC_TYPE_FAST_REG: room in its table, else 0 */
+	__le64 max_pages;	/* MOOR_MRC_TYPE_FAST_REG: pages its tables hold, else 0 */
 };
 
 #define MOOR_MRC_TYPE		MOOR_MASK(7, 0)
@@ -76,13 +70,13 @@ enum moor_mrc_type {
 #define MOOR_ACCESS_REMOTE_ATOMIC	MOOR_BIT(3)
 #define MOOR_ACCESS_MW_BIND		MOOR_BIT(4)
 #define MOOR_ACCESS_RELAXED_ORDERING	MOOR_BIT(5)
-#define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)
-#define MOOR_ACCESS_ALL			MOOR_MASK(6, 0)
+#define MOOR_ACCESS_ALL			MOOR_MASK(5, 0)
+#define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)	/* reserved (HWI RSV-2) */
 
 /*
  * HWI KEY-1: a key is an index into the context table in its upper
  * MR_INDEX_BITS bits and a nonce below. From index MR_CONSUMER_FIRST on, bits
- * 7:0 belong to the consumer (fast-registration MRs and windows).
+ * 7:0 belong to the consumer (HWI KEY-4: fast-registration MRs and windows).
  */
 #define MOOR_KEY_CONSUMER	MOOR_MASK(7, 0)
 

@@ -35,7 +35,7 @@ enum moor_wqe_opcode {
 /*
  * Head of a send WQE; a segment that depends on the opcode follows, then
  * @num_sge scatter/gather entries or @inline_length bytes of data. What is
- * not used is ignored, so that a slot need not be cleared.
+ * not used is not looked at, so that a slot need not be cleared (HWI WQ-4).
  */
 struct moor_sq_wqe {
 	__u8 opcode;		/* enum moor_wqe_opcode */
@@ -70,10 +70,10 @@ struct moor_wqe_bind {
 
 #define MOOR_BIND_ZERO_BASED	MOOR_BIT(31)
 
-/* REG_MR (fast registration); no SGE follows. @remote_addr is the new iova. */
+/* REG_MR (HWI FR-1); no SGE follows. @remote_addr is the new iova. */
 struct moor_wqe_reg {
-	__le32 key;		/* new key; differs in the consumer byte alone */
-	__le32 access;
+	__le32 key;		/* names the MR; its consumer byte becomes the MR's */
+	__le32 access;		/* MOOR_ACCESS_*, but for MW_BIND (HWI FR-8) */
 	__le64 length;
 	struct moor_xlat xlat;
 };
@@ -111,7 +111,6 @@ enum moor_wc_status {
 	MOOR_WC_REM_OP_ERR		= 11,
 	MOOR_WC_RETRY_EXC_ERR		= 12,
 	MOOR_WC_RNR_RETRY_EXC_ERR	= 13,
-	MOOR_WC_GENERAL_ERR		= 21,
 };
 
 /* HWI SYN-2: why, finer than the status; ibv_wc.vendor_err. */
@@ -121,15 +120,14 @@ enum moor_syndrome {
 	MOOR_SYN_PD		= 0x02,
 	MOOR_SYN_RIGHTS		= 0x03,	/* of the MR or window */
 	MOOR_SYN_BOUNDS		= 0x04,
-	MOOR_SYN_TRANSLATION	= 0x05,	/* absent or malformed table entry */
+	MOOR_SYN_TRANSLATION	= 0x05,	/* table entry absent, malformed or read-only */
 	MOOR_SYN_DMA		= 0x06,	/* the platform refused the address */
 	MOOR_SYN_QP_RIGHTS	= 0x07,	/* the responder QP does not allow it */
-	MOOR_SYN_ALIGNMENT	= 0x08,	/* atomic not on eight bytes */
+	MOOR_SYN_ALIGNMENT	= 0x08,	/* atomic not on eight bytes; in no CQE */
 	MOOR_SYN_WQE		= 0x09,	/* malformed work request */
 	MOOR_SYN_LENGTH		= 0x0a,	/* message or receive buffer too long or short */
-	MOOR_SYN_WINDOW		= 0x0b,	/* not a window's or not this QP's */
+	MOOR_SYN_WINDOW		= 0x0b,	/* not bound on this QP, bound already, of type 1 */
 	MOOR_SYN_NO_RESPONDER	= 0x0c,	/* nothing answered */
-	MOOR_SYN_QUEUE		= 0x0d,	/* a queue itself is unreachable */
 };
 
 struct moor_cqe {
@@ -143,7 +141,7 @@ struct moor_cqe {
 	__le32 cookie;		/* of CREATE_QP */
 	__le32 wqe_index;	/* free-running index of the WQE in its queue */
 	__le32 src_qpn;
-	__u8 opcode;
+	__u8 opcode;		/* in an error bit 7 alone counts (HWI CQ-8) */
 	__u8 status;		/* enum moor_wc_status */
 	__u8 flags;		/* MOOR_CQE_FLAG_* */
 	__u8 syndrome;		/* enum moor_syndrome */
