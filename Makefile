@@ -9,9 +9,8 @@ bindir	?= $(prefix)/bin
 mandir	?= $(prefix)/share/man
 includedir ?= $(prefix)/include
 
-# rdma-core's source and a configured build of it, for the provider
-RDMA_CORE	?= $(CURDIR)/build/rdma-core/src
-RDMA_CORE_BUILD	?= $(CURDIR)/build/rdma-core/build
+# rdma-core's source, for the provider: see provider/Makefile
+RDMA_CORE	?= $(wildcard $(CURDIR)/build/rdma-core/src)
 
 jobs	:= -j$(shell nproc)
 in_root	:= scripts/in-root --
@@ -32,7 +31,7 @@ model: compiler ## build the NIC model with this machine's compiler: build/host/
 
 provider-host: compiler ## build the libibverbs provider with this machine's compiler
 	@$(MAKE) --no-print-directory $(jobs) -C provider O=$(CURDIR)/build/host/provider \
-		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD)
+		RDMA_CORE=$(RDMA_CORE)
 
 install: module model provider-host ## install module, provider, model and headers (DESTDIR=, prefix=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR)/build/host/module/tree INSTALL_MOD_DIR=updates \
@@ -64,7 +63,13 @@ modules: setup ## build moor.ko in the root for its three kernels: build/modules
 
 provider: setup ## build the libibverbs provider in the root: build/provider/
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C provider O=$(CURDIR)/build/provider \
-		RDMA_CORE=$(CURDIR)/build/rdma-core/src RDMA_CORE_BUILD=$(CURDIR)/build/rdma-core/build
+		RDMA_CORE_BUILD=$(CURDIR)/build/rdma-core/build CFLAGS='-O2 -g -Werror'
+
+provider-unstable: setup ## the same for Debian unstable's rdma-core, with its libibverbs: build/provider-unstable/
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C provider O=$(CURDIR)/build/provider-unstable \
+		RDMA_CORE_BUILD=$(CURDIR)/build/rdma-core-unstable/build CFLAGS='-O2 -g -Werror'
+	@cp -u build/rdma-core-unstable/build/lib/libibverbs.so.1 build/rdma-core-unstable/build/bin/ibv_* \
+		build/provider-unstable/
 
 nic: setup ## build the NIC model in the root: build/model/moor-nic
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compat.h"
 #include "moor.h"
 #include "moor_abi.h"
 
@@ -65,9 +66,9 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_cq *cq,
 	int err;
 
 	kernel_attr.cqe = 1u << cq->log_cqe;
-	err = ibv_cmd_create_cq_ex(&ctx->vctx.context, &kernel_attr, &cq->vcq,
-				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
-				   sizeof(resp), CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX);
+	err = moor_cmd_create_cq_ex(&ctx->vctx.context, &kernel_attr, &cq->vcq,
+				    &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				    sizeof(resp), CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX);
 	if (err)
 		return err;
 	err = moor_slot_get(ctx, &resp.db, resp.db.slot_offset, &cq->slot);

@@ -11,6 +11,7 @@
 #include <infiniband/cmd_ioctl.h>
 #include <rdma/moor_user_ioctl_cmds.h>
 
+#include "compat.h"
 #include "moor.h"
 #include "moor_abi.h"
 
@@ -211,8 +212,8 @@ static int get_context(struct moor_context *ctx,
 	struct moor_ucmd_get_context cmd = {};
 	int err;
 
-	err = ibv_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
-				  &raw.ibv_resp, sizeof(raw));
+	err = moor_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
+				   &raw.ibv_resp, sizeof(raw));
 	*resp = raw.drv_payload;
 	return err;
 }
