@@ -16,15 +16,30 @@ static void fill_cqe(struct moor_cqe *cqe, const struct qp *qp, uint64_t wr_id,
 	};
 }
 
+/*
+ * HWI CQ-8: of the opcode bit 7 alone means anything then, of the length and the flags
+ * nothing. With --strict they are what nobody may rely on.
+ */
+static void set_error(struct nic *nic, struct moor_cqe *cqe, uint8_t queue,
+		      uint8_t status, uint8_t syndrome)
+{
+	cqe->opcode ^= nic_chance(nic, 0x100);
+	cqe->opcode = queue | (cqe->opcode & ~MOOR_CQE_RECV);
+	cqe->flags = (uint8_t)nic_chance(nic, 0x100);
+	cqe->byte_len = htole32(nic_chance(nic, UINT32_MAX));
+	cqe->status = status;
+	cqe->syndrome = syndrome;
+}
+
 void complete_send(struct nic *nic, struct qp *qp, const struct send_wqe *wqe,
 		   uint8_t status, uint8_t syndrome)
 {
 	struct moor_cqe cqe;
 
 	fill_cqe(&cqe, qp, wqe->wr_id, wqe->index, wqe->opcode);
-	cqe.status = status;
-	cqe.syndrome = syndrome;
-	if (!status)
+	if (status)
+		set_error(nic, &cqe, 0, status, syndrome);
+	else
 		cqe.byte_len = htole32(wqe->length);
 	if (!cq_write(nic, qp->send_cq, &cqe, false))
 		qp_error(nic, qp);
@@ -36,8 +51,7 @@ void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 	struct moor_cqe cqe;
 
 	fill_cqe(&cqe, qp, wqe->wr_id, wqe->index, MOOR_CQE_RECV);
-	cqe.status = status;
-	cqe.syndrome = syndrome;
+	set_error(nic, &cqe, MOOR_CQE_RECV, status, syndrome);
 	if (!cq_write(nic, qp->recv_cq, &cqe, false))
 		qp_error(nic, qp);
 }

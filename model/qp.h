@@ -179,6 +179,7 @@ enum wqe_form wqe_fetch_recv(struct nic *nic, struct qp *qp,
 /* Both put the QP into ERR when the CQ takes no CQE. */
 void complete_send(struct nic *nic, struct qp *qp, const struct send_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
+/* A receive that went wrong. */
 void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
 /* A receive that went well, of the message that @from sent. */

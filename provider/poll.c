@@ -22,18 +22,18 @@ static const uint8_t send_wc_opcodes[] = {
 	[MOOR_WQE_BIND_MW]	= IBV_WC_BIND_MW,
 };
 
+/* Bit 7 tells which queue it is of, whatever the status and the other bits. */
 static bool cqe_is_recv(const struct moor_cqe *cqe)
 {
-	return cqe->opcode == MOOR_CQE_RECV ||
-	       cqe->opcode == MOOR_CQE_RECV_WRITE_IMM;
+	return cqe->opcode & MOOR_CQE_RECV;
 }
 
 static enum ibv_wc_opcode cqe_wc_opcode(const struct moor_cqe *cqe)
 {
-	if (cqe->opcode == MOOR_CQE_RECV)
-		return IBV_WC_RECV;
 	if (cqe->opcode == MOOR_CQE_RECV_WRITE_IMM)
 		return IBV_WC_RECV_RDMA_WITH_IMM;
+	if (cqe_is_recv(cqe))
+		return IBV_WC_RECV;
 	if (cqe->opcode < ARRAY_SIZE(send_wc_opcodes))
 		return send_wc_opcodes[cqe->opcode];
 	return IBV_WC_DRIVER1;

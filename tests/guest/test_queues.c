@@ -365,6 +365,115 @@ static void test_parent_domain(struct ibv_context *ctx)
 	tap_is(ibv_destroy_cq(cq), 0, "destroy the CQ");
 }
 
+/* Errors free the places of the queue that they are of, and no others. */
+static void test_places(struct pair *pair)
+{
+	struct request request = write_request(pair, 0);
+	uint32_t n, round, depth = pair->a.cap.max_recv_wr, wrong = 0;
+	struct ibv_wc wc;
+
+	pair_reset(pair);
+	modify_to(&pair->a, IBV_QPS_ERR);
+	for (round = 0; round < 3 && !wrong; round++) {
+		for (n = 0; n < depth; n++)
+			wrong += post_receive(&pair->a, n, pair->a.buf, 8,
+					      pair->a.mr->lkey) != 0;
+		for (n = 0; n < depth && !wrong; n++)
+			wrong += !wait_wc(pair->a.recv_cq, &wc) || wc.wr_id != n ||
+				 wc.status != IBV_WC_WR_FLUSH_ERR;
+		for (n = 0; n < pair->a.cap.max_send_wr; n++)
+			wrong += post(&pair->a, &request) != 0;
+		for (n = 0; n < pair->a.cap.max_send_wr && !wrong; n++)
+			wrong += !wait_wc(pair->a.send_cq, &wc) ||
+				 wc.status != IBV_WC_WR_FLUSH_ERR;
+	}
+	tap_is(wrong, 0, "in ERR both queues take what they hold, again and again");
+	pair_reset(pair);
+}
+
+struct kept_memory {
+	void *start;
+	size_t size;
+};
+
+static void *kept_alloc(struct ibv_pd *pd, void *context, size_t size,
+			size_t alignment, uint64_t type)
+{
+	struct kept_memory *kept = context;
+
+	(void)pd;
+	(void)type;
+	kept->size = size;
+	return posix_memalign(&kept->start, alignment, size) ? NULL : kept->start;
+}
+
+static void kept_free(struct ibv_pd *pd, void *context, void *memory,
+		      uint64_t type)
+{
+	(void)pd;
+	(void)context;
+	(void)type;
+	free(memory);
+}
+
+#define MAGIC	0x5ca1ab1e0ddba11ull
+
+/* The opcode of the send WQE with this wr_id, or NULL. */
+static uint8_t *find_opcode(struct kept_memory *ring, uint64_t wr_id)
+{
+	uint8_t *p = ring->start;
+	size_t i;
+
+	for (i = 0; i + 64 <= ring->size; i += 8)
+		if (!memcmp(p + i + 8, &wr_id, sizeof(wr_id)))
+			return p + i;
+	return NULL;
+}
+
+/*
+ * A program that writes into its send queue an opcode that looks like a receive's:
+ * the error is the send's, and the receive queue stays as it is.
+ */
+static void test_scribbled(struct ibv_context *ctx)
+{
+	struct kept_memory ring = {};
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = ibv_alloc_pd(ctx),
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = kept_alloc, .free = kept_free, .pd_context = &ring,
+	};
+	struct pair pair = { .pd = ibv_alloc_parent_domain(ctx, &attr) };
+	struct request request;
+	uint8_t *opcode;
+	struct ibv_wc wc;
+	uint32_t n;
+
+	if (!pair.pd)
+		tap_bail("ibv_alloc_parent_domain: %s", strerror(errno));
+	pair_open(&pair, ctx, &pair_defaults);
+	/* The memory noted is that of the QP made last. */
+	pair_connect(&pair);
+	modify_to(&pair.b, IBV_QPS_SQD);
+	request = write_request(&pair, MAGIC);
+	tap_is(post(&pair.b, &request), 0, "posted in SQD");
+	opcode = find_opcode(&ring, MAGIC);
+	if (!opcode)
+		tap_bail("the WQE is not where it is expected");
+	*opcode = 0x81;
+	modify_to(&pair.b, IBV_QPS_RTS);
+	expect_wc(pair.b.send_cq, MAGIC, IBV_WC_LOC_QP_OP_ERR, &wc,
+		  "an opcode like a receive's: LOC_QP_OP_ERR");
+	for (n = 0; n < pair.b.cap.max_recv_wr; n++)
+		if (post_receive(&pair.b, n, pair.b.buf, 8, pair.b.mr->lkey) ||
+		    !wait_wc(pair.b.recv_cq, &wc) || wc.wr_id != n)
+			break;
+	tap_is(n, pair.b.cap.max_recv_wr, "and the receive queue has all its places");
+	pair_close(&pair);
+	if (ibv_dealloc_pd(pair.pd) || ibv_dealloc_pd(attr.pd))
+		tap_bail("cannot clean up");
+}
+
 int main(int argc, char **argv)
 {
 	struct pair pair = {};
@@ -377,9 +486,11 @@ int main(int argc, char **argv)
 	test_bad_wr(&pair);
 	test_limits(&pair);
 	test_resize(&pair);
+	test_places(&pair);
 	pair_close(&pair);
 	test_clean(ctx);
 	test_parent_domain(ctx);
+	test_scribbled(ctx);
 	ibv_close_device(ctx);
 	return tap_done();
 }

@@ -372,6 +372,30 @@ static void test_peer_gone(void)
 	guest_stop(p.g);
 }
 
+/* Which queue an error is of: bit 7, whatever opcode the WQE has. */
+static void test_error_opcodes(bool strict)
+{
+	unsigned int opcode, wrong = 0;
+	struct moor_cqe send, recv;
+	struct pair p;
+
+	for (opcode = MOOR_WQE_REG_MR; opcode < 0x100; opcode += 5) {
+		pair_start(&p, strict);
+		post_recv(p.g, &p.qp[0], 8, NULL, 0);
+		next_send(p.g, &p.qp[0], (uint8_t)opcode, 7);
+		next_send(p.g, &p.qp[0], (uint8_t)opcode, 9);
+		ring(p.g, &p.qp[0]);
+		wrong += !got(&p, 0, MOOR_WC_LOC_QP_OP_ERR, 7, &send) ||
+			 send.opcode & MOOR_CQE_RECV;
+		wrong += !got(&p, 0, MOOR_WC_WR_FLUSH_ERR, 9, &send) ||
+			 send.opcode & MOOR_CQE_RECV;
+		wrong += !got(&p, 0, MOOR_WC_WR_FLUSH_ERR, 8, &recv) ||
+			 !(recv.opcode & MOOR_CQE_RECV);
+		guest_stop(p.g);
+	}
+	ok(!wrong, "an error tells by bit 7 which queue it is of");
+}
+
 static void test_notify(void)
 {
 	struct moor_sq_wqe *wqe;
@@ -471,6 +495,8 @@ int main(void)
 	test_checks();
 	test_receive_errors();
 	test_peer_gone();
+	test_error_opcodes(false);
+	test_error_opcodes(true);
 	test_notify();
 	test_overrun();
 	test_resize();
