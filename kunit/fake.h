@@ -16,6 +16,7 @@
 #include <moor/moor_hw.h>
 
 struct moor_dev;
+struct fake_nic;
 
 #define FAKE_MR_INDEX_BITS	12
 #define FAKE_CONSUMER_FIRST	1024
@@ -53,6 +54,10 @@ struct fake_behaviour {
 	bool circle;		/* the list of windows never ends */
 	bool no_enable;		/* finds the setup wanting */
 	u64 no_features;	/* these it does not have */
+	/* Changes the answer to a command before it is given. */
+	void (*lie)(struct fake_nic *nic, const struct moor_cmd *cmd,
+		    struct moor_cpl *answer);
+	void *lie_arg;
 };
 
 struct fake_eq {
@@ -126,6 +131,7 @@ struct fake_bind {
  * @thread: the device itself
  * @wait: where it dozes
  * @commands: executed, by opcode
+ * @interrupts: delivered
  * @kicks: received
  * @mappings: of its BARs, where they are counted
  * @fences: reads of FENCE
@@ -165,6 +171,7 @@ struct fake_nic {
 	struct task_struct *thread;
 	wait_queue_head_t wait;
 	u32 commands[256];
+	u32 interrupts;
 	u32 kicks;
 	u32 fences;
 	atomic_t mappings;

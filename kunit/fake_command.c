@@ -181,6 +181,8 @@ static u8 fake_query_qp(struct fake_nic *nic, const void *data, void *out)
 	if (!qp)
 		return MOOR_CMD_BAD_INDEX;
 	cpl->state = qp->state;
+	/* Nothing is sent or received: any numbers will do. */
+	cpl->sq_psn = cpu_to_le32(qp->qpn);
 	return MOOR_CMD_OK;
 }
 

@@ -180,13 +180,14 @@ void fake_nic_deliver(struct fake_nic *nic)
 		if (fake_msix_masked(nic, vector) || !fake_may_dma(nic) ||
 		    nic->behave.mute)
 			continue;
-		if (test_and_clear_bit(vector, nic->msix_pending))
-			generic_handle_irq_safe(nic->msix[vector][2]);
+		if (!test_and_clear_bit(vector, nic->msix_pending))
+			continue;
+		nic->interrupts++;
+		generic_handle_irq_safe(nic->msix[vector][2]);
 	}
 }
 
-static void fake_complete(struct fake_nic *nic, u16 tag, u8 status,
-			  const void *out)
+static void fake_complete(struct fake_nic *nic, const struct moor_cpl *answer)
 {
 	u32 mask = BIT(nic->log_size) - 1;
 	struct moor_cpl *cpl = (struct moor_cpl *)fake_dma(nic->ring_cpl) +
@@ -194,10 +195,7 @@ static void fake_complete(struct fake_nic *nic, u16 tag, u8 status,
 	u32 phase = !(nic->cpl_producer >> nic->log_size & 1);
 	u64 arm;
 
-	cpl->tag = cpu_to_le16(tag);
-	cpl->status = status;
-	cpl->detail = 0;
-	memcpy(cpl->out, out, sizeof(cpl->out));
+	memcpy(cpl, answer, offsetof(struct moor_cpl, phase));
 	/* The phase goes last. */
 	smp_store_release(&cpl->phase, cpu_to_le32(phase));
 	nic->cpl_producer++;
@@ -212,25 +210,30 @@ static void fake_complete(struct fake_nic *nic, u16 tag, u8 status,
 
 static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 {
-	u8 out[sizeof_field(struct moor_cpl, out)] = {};
-	u8 status;
+	/* The first tag that the ring has not: what lies there is poisoned. */
+	const struct moor_cpl stray = {
+		.tag = cpu_to_le16(FAKE_BATCH),
+		.status = MOOR_CMD_BAD_PARAM,
+	};
+	struct moor_cpl answer = { .tag = cmd->hdr.tag };
 
 	nic->commands[cmd->hdr.opcode]++;
-	/* The first tag that the ring has not: what lies there is poisoned. */
 	if (nic->behave.stray)
-		fake_complete(nic, FAKE_BATCH, MOOR_CMD_BAD_PARAM, out);
+		fake_complete(nic, &stray);
 	nic->behave.stray = false;
 	if (nic->behave.fail_status &&
 	    cmd->hdr.opcode == nic->behave.fail_opcode &&
 	    !nic->behave.fail_after--) {
 		nic->behave.fail_after = 0;
-		status = nic->behave.fail_status;
+		answer.status = nic->behave.fail_status;
 	} else {
-		status = fake_execute(nic, cmd, out);
+		answer.status = fake_execute(nic, cmd, answer.out);
 	}
-	if (status)
-		memset(out, 0, sizeof(out));
-	fake_complete(nic, le16_to_cpu(cmd->hdr.tag), status, out);
+	if (answer.status)
+		memset(answer.out, 0, sizeof(answer.out));
+	if (nic->behave.lie)
+		nic->behave.lie(nic, cmd, &answer);
+	fake_complete(nic, &answer);
 }
 
 /* What is in the ring now, forwards or backwards. Returns how many. */

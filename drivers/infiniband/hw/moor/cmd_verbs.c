@@ -18,6 +18,13 @@ static void moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len,
 		moor_hw_kill(mdev, refusal);
 }
 
+/* An answer that cannot be: what else it says is worth nothing either. */
+static int moor_cmd_absurd(struct moor_dev *mdev, const char *what)
+{
+	moor_hw_kill(mdev, what);
+	return -EIO;
+}
+
 int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
 		       u16 vector)
 {
@@ -112,6 +119,14 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
+/**
+ * moor_cmd_query_qp - what a queue pair is at the moment
+ * @mdev: device
+ * @qpn: its number
+ * @out: filled in; its state is one that there is
+ *
+ * Return: 0 or an errno.
+ */
 int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		      struct moor_cpl_query_qp *out)
 {
@@ -119,8 +134,11 @@ int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		.hdr.opcode = MOOR_CMD_QUERY_QP,
 		.qpn = cpu_to_le32(qpn),
 	};
+	int err = moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
 
-	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+	if (!err && out->state > MOOR_QPS_ERR)
+		return moor_cmd_absurd(mdev, "a QP is in no state that there is");
+	return err;
 }
 
 void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn)
@@ -166,16 +184,30 @@ int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
  * @mdev: device
  * @cmd: the keys, from its first entry; the rest is filled in here
  * @count: of them
- * @out: which were refused
+ * @busy: by bit, which were refused
+ *
+ * A key that the device does not know it has lost, and with it what a fence would
+ * have waited for.
  *
  * Return: 0 or an errno; -EIO on a dead device, which fences everything.
  */
 int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
-		       u32 count, struct moor_cpl_mr_revoke *out)
+		       u32 count, u32 *busy)
 {
+	struct moor_cpl_mr_revoke out;
+	int err;
+
 	cmd->hdr.opcode = MOOR_CMD_MR_REVOKE;
 	cmd->count = cpu_to_le32(count);
-	return moor_cmd_exec(mdev, cmd, sizeof(*cmd), out, sizeof(*out));
+	err = moor_cmd_exec(mdev, cmd, sizeof(*cmd), &out, sizeof(out));
+	if (err)
+		return err;
+	if (out.unknown)
+		return moor_cmd_absurd(mdev, "it has lost a key");
+	*busy = le32_to_cpu(out.busy);
+	if (*busy & ~GENMASK(count - 1, 0))
+		return moor_cmd_absurd(mdev, "it refused a key that was not named");
+	return 0;
 }
 
 /**
@@ -203,7 +235,7 @@ int moor_cmd_mr_query(struct moor_dev *mdev, u32 key,
  * @key: of the MR
  * @cursor: 0, or where the answer before ended
  * @buffer: page for MOOR_WINDOWS_PER_PAGE of struct moor_window_info
- * @out: how many were written, and where to go on
+ * @out: how many were written, no more than there is room for, and where to go on
  *
  * Return: 0; -EINVAL if the device knows no such key; or another errno.
  */
@@ -216,6 +248,9 @@ int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
 		.cursor = cpu_to_le32(cursor),
 		.buffer = cpu_to_le64(buffer),
 	};
+	int err = moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
 
-	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+	if (!err && le32_to_cpu(out->count) > MOOR_WINDOWS_PER_PAGE)
+		return moor_cmd_absurd(mdev, "it lists more windows than there is room for");
+	return err;
 }

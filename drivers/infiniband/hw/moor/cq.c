@@ -4,7 +4,6 @@
  * doorbell slot; the driver only makes, resizes and ends it.
  */
 
-#include <linux/interrupt.h>
 #include <linux/log2.h>
 
 #include "moor.h"
@@ -35,13 +34,19 @@ static int moor_cq_respond(struct moor_cq *cq, struct ib_udata *udata)
 	return ib_respond_udata(udata, resp);
 }
 
-/* On return no event handler knows the CQ any more. */
+/*
+ * On return no event handler knows the CQ any more. Its completions come through
+ * its own EQ and its errors through the asynchronous one; but a device may err,
+ * and name it in any.
+ */
 static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
 {
+	u32 i;
+
 	xa_erase(&mdev->cqs, cq->cqn);
-	synchronize_irq(cq->eq->irq);
-	/* A CQ error comes through the asynchronous EQ. */
-	synchronize_irq(mdev->async_eq.irq);
+	for (i = 0; i < mdev->num_comp; i++)
+		moor_eq_sync(&mdev->comp_eqs[i]);
+	moor_eq_sync(&mdev->async_eq);
 }
 
 /**

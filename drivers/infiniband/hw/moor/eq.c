@@ -11,6 +11,7 @@
 
 #define MOOR_ASYNC_LOG_EQE	8
 #define MOOR_COMP_LOG_EQE	11
+#define MOOR_EQ_BUDGET		128	/* events at a time with interrupts off */
 
 static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
 {
@@ -60,45 +61,47 @@ static void moor_port_event(struct moor_dev *mdev, bool up)
 	ib_device_put(&mdev->ibdev);
 }
 
-static void moor_handle_event(struct moor_dev *mdev, const struct moor_eqe *eqe)
+static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 {
-	u32 number = le32_to_cpu(eqe->number);
-
-	switch (eqe->type) {
-	case MOOR_EVENT_COMPLETION:
-		moor_cq_completion(mdev, number);
-		break;
+	switch (type) {
 	case MOOR_EVENT_CQ_ERROR:
 		moor_cq_error(mdev, number);
-		break;
+		return true;
 	case MOOR_EVENT_QP_FATAL:
 		moor_qp_event(mdev, number, IB_EVENT_QP_FATAL);
-		break;
+		return true;
 	case MOOR_EVENT_QP_REQ_ERR:
 		moor_qp_event(mdev, number, IB_EVENT_QP_REQ_ERR);
-		break;
+		return true;
 	case MOOR_EVENT_QP_ACCESS_ERR:
 		moor_qp_event(mdev, number, IB_EVENT_QP_ACCESS_ERR);
-		break;
+		return true;
 	case MOOR_EVENT_COMM_EST:
 		moor_qp_event(mdev, number, IB_EVENT_COMM_EST);
-		break;
+		return true;
 	case MOOR_EVENT_SQ_DRAINED:
 		moor_qp_event(mdev, number, IB_EVENT_SQ_DRAINED);
-		break;
+		return true;
 	case MOOR_EVENT_PORT_UP:
 		moor_port_event(mdev, true);
-		break;
+		return true;
 	case MOOR_EVENT_PORT_DOWN:
 		moor_port_event(mdev, false);
-		break;
+		return true;
 	case MOOR_EVENT_DEVICE_FATAL:
 		moor_hw_kill_later(mdev);
-		break;
+		return true;
 	default:
-		dev_warn_ratelimited(&mdev->pdev->dev,
-				     "unknown event %#x\n", eqe->type);
+		return false;
 	}
+}
+
+static bool moor_completion_event(struct moor_dev *mdev, u8 type, u32 number)
+{
+	if (type != MOOR_EVENT_COMPLETION)
+		return false;
+	moor_cq_completion(mdev, number);
+	return true;
 }
 
 static void moor_eq_ring(struct moor_eq *eq)
@@ -108,17 +111,34 @@ static void moor_eq_ring(struct moor_eq *eq)
 }
 
 /*
- * A CQ or QP that is looked up here is used here and not kept: the destroy
- * functions take it out of the xarray and then wait for this handler, threaded
- * or not, in synchronize_irq().
+ * Events that are of another queue are passed over: the destroy functions wait
+ * for the queues that may name their objects, and for no others.
  */
-static irqreturn_t moor_eq_interrupt(int irq, void *data)
+static void moor_eq_handle(struct moor_eq *eq, const struct moor_eqe *eqe)
 {
-	struct moor_eq *eq = data;
-	u32 mask = BIT(eq->log_size) - 1;
-	u32 start = eq->consumer;
+	u32 number = le32_to_cpu(READ_ONCE(eqe->number));
+	u8 type = READ_ONCE(eqe->type);
+	bool known;
 
-	for (;;) {
+	if (eq->eqn == MOOR_EQ_ASYNC)
+		known = moor_async_event(eq->mdev, type, number);
+	else
+		known = moor_completion_event(eq->mdev, type, number);
+	if (!known)
+		dev_warn_ratelimited(&eq->mdev->pdev->dev,
+				     "event queue %u: unknown event %#x\n",
+				     eq->eqn, type);
+}
+
+/* Handle what there is, but no more than the budget. Was that all? */
+static bool moor_eq_poll(struct moor_eq *eq)
+{
+	u32 mask = BIT(eq->log_size) - 1;
+	u32 left = MOOR_EQ_BUDGET;
+	unsigned long flags;
+
+	spin_lock_irqsave(&eq->lock, flags);
+	for (; left; left--) {
 		struct moor_eqe *eqe = &eq->ring[eq->consumer & mask];
 		u32 phase = !((eq->consumer >> eq->log_size) & 1);
 
@@ -126,14 +146,43 @@ static irqreturn_t moor_eq_interrupt(int irq, void *data)
 			break;
 		/* The phase was stored last; the rest is read after it. */
 		dma_rmb();
-		moor_handle_event(eq->mdev, eqe);
+		moor_eq_handle(eq, eqe);
 		eq->consumer++;
-		/* Events are held back while the ring is full: make room. */
-		if (((eq->consumer - start) & (mask >> 1)) == 0)
-			moor_eq_ring(eq);
 	}
+	/* Events are held back while the ring is full: make room. */
 	moor_eq_ring(eq);
+	spin_unlock_irqrestore(&eq->lock, flags);
+	return left;
+}
+
+static irqreturn_t moor_eq_interrupt(int irq, void *data)
+{
+	struct moor_eq *eq = data;
+
+	if (!moor_eq_poll(eq))
+		queue_work(moor_wq, &eq->work);
 	return IRQ_HANDLED;
+}
+
+static void moor_eq_work(struct work_struct *work)
+{
+	struct moor_eq *eq = container_of(work, struct moor_eq, work);
+
+	if (!moor_eq_poll(eq))
+		queue_work(moor_wq, &eq->work);
+}
+
+/**
+ * moor_eq_sync - wait until nobody uses what an event of this queue named
+ * @eq: event queue
+ *
+ * A CQ or QP that is looked up for an event is used there and not kept: who has
+ * taken it out of its xarray may free it afterwards.
+ */
+void moor_eq_sync(struct moor_eq *eq)
+{
+	synchronize_irq(eq->irq);
+	flush_work(&eq->work);
 }
 
 static int moor_eq_create(struct moor_dev *mdev, struct moor_eq *eq, u32 eqn,
@@ -165,6 +214,7 @@ static void moor_eq_destroy(struct moor_dev *mdev, struct moor_eq *eq)
 {
 	moor_cmd_destroy_eq(mdev, eq->eqn);
 	disable_irq(eq->irq);
+	cancel_work_sync(&eq->work);
 	dma_free_coherent(&mdev->pdev->dev, sizeof(*eq->ring) << eq->log_size,
 			  eq->ring, eq->dma);
 }
@@ -214,6 +264,8 @@ static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
 			       u16 vector)
 {
 	eq->mdev = mdev;
+	spin_lock_init(&eq->lock);
+	INIT_WORK(&eq->work, moor_eq_work);
 	eq->irq = pci_irq_vector(mdev->pdev, vector);
 	snprintf(eq->name, sizeof(eq->name), "moor-eq%u@pci:%s",
 		 vector - MOOR_VECTOR_ASYNC, pci_name(mdev->pdev));
@@ -226,7 +278,7 @@ static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
  * @mdev: device
  *
  * One vector for commands, one for asynchronous events, the rest for
- * completions: a CPU each as far as they reach.
+ * completions: as many as there are CPUs, if the device has them.
  *
  * Return: 0 or an errno.
  */

@@ -15,6 +15,9 @@
 
 #define MOOR_BAR_MASK	(BIT(MOOR_BAR_REGS) | BIT(MOOR_BAR_MR) | BIT(MOOR_BAR_DB))
 
+/* Queues are destroyed by who frees memory, and wait for what runs here. */
+struct workqueue_struct *moor_wq;
+
 /* A doorbell page must be a page, or processes would share one. */
 static_assert(PAGE_SIZE == MOOR_PAGE_SIZE);
 
@@ -413,10 +416,15 @@ static int __init moor_init(void)
 {
 	int err;
 
+	moor_wq = alloc_workqueue("moor", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!moor_wq)
+		return -ENOMEM;
 	moor_debugfs_init();
 	err = pci_register_driver(&moor_driver);
-	if (err)
+	if (err) {
 		moor_debugfs_exit();
+		destroy_workqueue(moor_wq);
+	}
 	return err;
 }
 
@@ -424,6 +432,7 @@ static void __exit moor_exit(void)
 {
 	pci_unregister_driver(&moor_driver);
 	moor_debugfs_exit();
+	destroy_workqueue(moor_wq);
 }
 
 module_init(moor_init);

@@ -149,7 +149,9 @@ struct moor_cmdq {
  * @log_size: log2 of the entries
  * @eqn: EQ number
  * @irq: Linux interrupt number
- * @consumer: free-running index; the interrupt handler's alone
+ * @lock: protects @consumer; held while events are handled
+ * @consumer: free-running index
+ * @work: handles what is too much for an interrupt
  * @name: of the interrupt
  */
 struct moor_eq {
@@ -159,7 +161,9 @@ struct moor_eq {
 	u32 log_size;
 	u32 eqn;
 	int irq;
+	spinlock_t lock;	/* protects consumer */
 	u32 consumer;
+	struct work_struct work;
 	char name[32];
 };
 
@@ -276,8 +280,8 @@ struct moor_qp {
  * @db_used: doorbell pages in use; bit 0 always is
  * @db_used_lock: protects @db_used
  * @pdns: protection domain numbers
- * @cqs: CQs by number. Interrupt handlers load from it and use the CQ; whoever
- *	erases from it calls synchronize_irq() for their vectors before freeing.
+ * @cqs: CQs by number. The handlers of events load from it and use the CQ;
+ *	whoever erases from it calls moor_eq_sync() for all EQs before freeing.
  * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
  * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
  * @nodes: pool of table nodes
@@ -358,6 +362,9 @@ static inline bool moor_is_dead(const struct moor_dev *mdev)
 	return smp_load_acquire(&mdev->dead);
 }
 
+/* main.c */
+extern struct workqueue_struct *moor_wq;
+
 /* hw.c */
 int moor_hw_identify(struct moor_dev *mdev);
 int moor_hw_reset(struct moor_dev *mdev);
@@ -398,7 +405,7 @@ int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 		     const u8 *smac, const union ib_gid *gid);
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
 int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
-		       u32 count, struct moor_cpl_mr_revoke *out);
+		       u32 count, u32 *busy);
 int moor_cmd_mr_query(struct moor_dev *mdev, u32 key,
 		      struct moor_cpl_mr_query *out);
 int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
@@ -407,6 +414,7 @@ int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
 /* eq.c */
 int moor_irqs_init(struct moor_dev *mdev);
 void moor_irqs_destroy(struct moor_dev *mdev);
+void moor_eq_sync(struct moor_eq *eq);
 int moor_eqs_init(struct moor_dev *mdev);
 void moor_eqs_destroy(struct moor_dev *mdev);
 

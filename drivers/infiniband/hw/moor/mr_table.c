@@ -134,28 +134,24 @@ static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 /*
  * One fence for all that wait. A device that answers with anything but a fence
  * is stopped, which fences too: in either case what was not refused may be
- * unpinned afterwards, and its entry is cleared. A key that the device does not
- * know was no way to memory.
+ * unpinned afterwards, and its entry is cleared.
  */
 static void moor_revoke_batch(struct moor_dev *mdev)
 {
 	struct moor_cmd_mr_revoke cmd = {};
-	struct moor_cpl_mr_revoke out = {};
 	struct moor_revocation *rev, *next;
 	LIST_HEAD(batch);
-	u32 count, i = 0;
+	u32 count, busy = 0, i = 0;
 
 	lockdep_assert_held(&mdev->mrs.commit);
 	count = moor_revoke_collect(&mdev->mrs, &batch, &cmd);
-	if (moor_cmd_mr_revoke(mdev, &cmd, count, &out))
+	if (moor_cmd_mr_revoke(mdev, &cmd, count, &busy)) {
 		moor_hw_kill(mdev, "a fence failed");
+		busy = 0;
+	}
 
 	list_for_each_entry_safe(rev, next, &batch, list) {
-		rev->busy = le32_to_cpu(out.busy) & BIT(i);
-		if (le32_to_cpu(out.unknown) & BIT(i))
-			dev_warn_ratelimited(&mdev->pdev->dev,
-					     "key %#x was unknown to the device\n",
-					     rev->key);
+		rev->busy = busy & BIT(i);
 		if (!rev->busy)
 			writeq(0, moor_mr_entry(mdev, rev->key));
 		rev->done = true;

@@ -117,8 +117,7 @@ int moor_windows_visit(struct moor_dev *mdev, u32 key,
 					  dma, &out);
 		if (err)
 			break;
-		count = min_t(u32, le32_to_cpu(out.count),
-			      MOOR_WINDOWS_PER_PAGE);
+		count = le32_to_cpu(out.count);
 		for (i = 0; i < count; i++)
 			visit(arg, &page[i]);
 		seen += count;

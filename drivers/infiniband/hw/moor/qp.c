@@ -4,7 +4,6 @@
  * memory, their producer indices doorbell slots of its own page.
  */
 
-#include <linux/interrupt.h>
 #include <linux/pid.h>
 #include <linux/random.h>
 #include <rdma/ib_cache.h>
@@ -55,7 +54,7 @@ static u32 moor_qp_index(const struct moor_dev *mdev, u32 qpn)
 static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
 {
 	xa_erase(&mdev->qps, moor_qp_index(mdev, qp->qpn));
-	synchronize_irq(mdev->async_eq.irq);
+	moor_eq_sync(&mdev->async_eq);
 	put_pid(qp->owner);
 }
 
