@@ -30,6 +30,23 @@ const char *syndrome_name(uint8_t syndrome)
 	       names[syndrome] : "?";
 }
 
+const char *syndrome_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI ACC-3",
+		[MOOR_SYN_PD] = "HWI ACC-7",
+		[MOOR_SYN_RIGHTS] = "HWI ACC-9",
+		[MOOR_SYN_BOUNDS] = "HWI ACC-12",
+		[MOOR_SYN_TRANSLATION] = "HWI ACC-13",
+		[MOOR_SYN_DMA] = "HWI ACC-14",
+		[MOOR_SYN_QP_RIGHTS] = "HWI ACC-10",
+		[MOOR_SYN_WINDOW] = "HWI ACC-5",
+	};
+	bool known = syndrome < sizeof(rules) / sizeof(rules[0]);
+
+	return known && rules[syndrome] ? rules[syndrome] : "HWI ACC-1";
+}
+
 static const struct moor_mr_context *entry_memory(struct nic *nic,
 						  uint32_t index)
 {

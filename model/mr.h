@@ -65,6 +65,8 @@ uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		     uint64_t *len, uint8_t **ptr);
 
 const char *syndrome_name(uint8_t syndrome);
+/* The rule of 6.3 that an access broke. */
+const char *syndrome_rule(uint8_t syndrome);
 
 bool mr_init(struct nic *nic);
 void mr_exit(struct nic *nic);
@@ -97,9 +99,6 @@ struct mw_request {
  */
 uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 		const struct mw_request *req);
-/* Would mw_invalidate() work? */
-uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
-			    uint32_t key);
 /* LOCAL_INV by, or SEND_INV to, this QP. Return: MOOR_SYN_NONE, or why not. */
 uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key);

@@ -182,8 +182,12 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 	return MOOR_SYN_NONE;
 }
 
-uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
-			    uint32_t key)
+/*
+ * One thread does all DMA, a message's last chunk before its invalidation:
+ * nothing that went through the window is under way here (HWI INV-3).
+ */
+uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
+		      uint32_t key)
 {
 	struct moor_mr_context entry;
 	struct mr_dynamic *dyn = find_window(nic, key, &entry);
@@ -192,21 +196,8 @@ uint8_t mw_check_invalidate(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_KEY;
 	if (binding_of(nic, key_index(key))->owner != actor)
 		return MOOR_SYN_WINDOW;
+	mw_unbind(nic, key_index(key));
 	return MOOR_SYN_NONE;
-}
-
-/*
- * One thread does all DMA, a message's last chunk before its invalidation:
- * nothing that went through the window is under way here (HWI INV-3).
- */
-uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
-		      uint32_t key)
-{
-	uint8_t syndrome = mw_check_invalidate(nic, actor, key);
-
-	if (!syndrome)
-		mw_unbind(nic, key_index(key));
-	return syndrome;
 }
 
 void mw_query(struct nic *nic, uint32_t index, struct moor_cpl_mr_query *out)

@@ -52,8 +52,6 @@ static uint8_t resolve(struct nic *nic, struct mr_grant *grant, uint64_t len)
 	uint64_t done = 0;
 	uint8_t *ptr;
 
-	if (grant->kind == MR_KIND_NULL)
-		return MOOR_SYN_NONE;
 	while (done < len) {
 		uint64_t run = len - done;
 		uint8_t syndrome = mr_grant_ptr(nic, grant, done, &run, &ptr);
@@ -72,9 +70,8 @@ static uint8_t resolve(struct nic *nic, struct mr_grant *grant, uint64_t len)
 static uint8_t check_sges(struct nic *nic, const struct qp *qp)
 {
 	const struct send_wqe *wqe = &qp->req.wqe;
-	uint64_t first = is_atomic(wqe) ? sizeof(uint64_t) : 1;
-	struct mr_grant grant;
-	uint8_t i, syndrome;
+	struct mr_grant grant[2];	/* the first SGE's, any other's */
+	uint8_t i, syndrome, other = 0;
 
 	for (i = 0; i < wqe->num_sge; i++) {
 		const struct segment *sge = &wqe->sge[i];
@@ -83,14 +80,14 @@ static uint8_t check_sges(struct nic *nic, const struct qp *qp)
 			continue;
 		syndrome = mr_grant_access(nic, &qp->actor, sge->key, sge->addr,
 					   sge->length, qp->req.local.need,
-					   &grant);
-		if (!syndrome)
-			syndrome = resolve(nic, &grant, first);
+					   &grant[other]);
 		if (syndrome)
 			return syndrome;
-		first = 0;
+		other = 1;
 	}
-	return MOOR_SYN_NONE;
+	if (!other || grant[0].kind == MR_KIND_NULL)
+		return MOOR_SYN_NONE;
+	return resolve(nic, &grant[0], is_atomic(wqe) ? sizeof(uint64_t) : 1);
 }
 
 void rc_requester_begin(struct nic *nic, struct qp *qp, enum wqe_form form)

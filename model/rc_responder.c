@@ -44,9 +44,10 @@ struct qp *rc_peer(struct nic *nic, struct qp *qp)
 }
 
 static enum rc_answer nak(struct nic *nic, struct qp *qp, struct qp *from,
-			  enum rc_answer answer, uint8_t syndrome)
+			  enum rc_answer answer, const char *rule,
+			  uint8_t syndrome)
 {
-	log_refused("HWI ACC-1", "QP 0x%06x: opcode 0x%02x from QP 0x%06x, rkey 0x%08x: %s",
+	log_refused(rule, "QP 0x%06x: opcode 0x%02x from QP 0x%06x, rkey 0x%08x: %s",
 		    qp->qpn, from->req.wqe.opcode, from->qpn,
 		    from->req.wqe.rkey, syndrome_name(syndrome));
 	if (answer == RC_NAK_ACCESS)
@@ -57,12 +58,19 @@ static enum rc_answer nak(struct nic *nic, struct qp *qp, struct qp *from,
 	return answer;
 }
 
+static enum rc_answer nak_access(struct nic *nic, struct qp *qp,
+				 struct qp *from, uint8_t syndrome)
+{
+	return nak(nic, qp, from, RC_NAK_ACCESS, syndrome_rule(syndrome),
+		   syndrome);
+}
+
 /* The receive WQE tells what was wrong: no event. */
 static enum rc_answer nak_receive(struct nic *nic, struct qp *qp,
-				  enum rc_answer answer, uint8_t status,
-				  uint8_t syndrome)
+				  enum rc_answer answer, const char *rule,
+				  uint8_t status, uint8_t syndrome)
 {
-	log_refused("HWI RC-9", "QP 0x%06x receive WQE %u: status %u (%s)",
+	log_refused(rule, "QP 0x%06x receive WQE %u: status %u (%s)",
 		    qp->qpn, qp->resp.wqe.index, status,
 		    syndrome_name(syndrome));
 	qp->resp.holds_wqe = false;
@@ -99,7 +107,7 @@ static enum rc_answer take_receive(struct nic *nic, struct qp *qp)
 		qp_queue_failed(nic, qp);
 		return RC_NAK_OPERATION;
 	default:
-		return nak_receive(nic, qp, RC_NAK_OPERATION,
+		return nak_receive(nic, qp, RC_NAK_OPERATION, "HWI RC-24",
 				   MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 	}
 }
@@ -110,20 +118,13 @@ static enum rc_answer begin_send(struct nic *nic, struct qp *qp,
 	const struct send_wqe *wqe = &from->req.wqe;
 	struct responder *resp = &qp->resp;
 	enum rc_answer answer = look_for_receive(nic, qp);
-	uint8_t syndrome;
 
-	/* What cannot be invalidated is refused before data is placed. */
-	if (answer == RC_ACK && wqe->opcode == MOOR_WQE_SEND_INV) {
-		syndrome = mw_check_invalidate(nic, &qp->actor, wqe->inv_key);
-		if (syndrome)
-			return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
-	}
 	if (answer == RC_ACK)
 		answer = take_receive(nic, qp);
 	if (answer != RC_ACK)
 		return answer;
 	if (wqe->length > resp->wqe.room)
-		return nak_receive(nic, qp, RC_NAK_INVALID,
+		return nak_receive(nic, qp, RC_NAK_INVALID, "HWI RC-8",
 				   MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
 	resp->remote = (struct stream){
 		.actor = &qp->actor,
@@ -132,6 +133,28 @@ static enum rc_answer begin_send(struct nic *nic, struct qp *qp,
 		.need = MOOR_ACCESS_LOCAL_WRITE,
 	};
 	return RC_ACK;
+}
+
+/* Is there a receive WQE to tell an error by? Malformed or not, it does. */
+static bool take_receive_for_error(struct nic *nic, struct qp *qp)
+{
+	return qp->resp.holds_wqe ||
+	       (queue_look(&qp->rq) == QUEUE_WORK &&
+		wqe_fetch_recv(nic, qp, &qp->resp.wqe) != WQE_UNREACHABLE);
+}
+
+/* HWI RC-6, RC-25: the packet that names the range may be the one that takes a receive. */
+static enum rc_answer refuse_range(struct nic *nic, struct qp *qp,
+				   struct qp *from, uint8_t syndrome)
+{
+	const struct send_wqe *wqe = &from->req.wqe;
+
+	if (wqe->opcode == MOOR_WQE_WRITE_IMM &&
+	    rc_packets(from, wqe->length) == 1 &&
+	    take_receive_for_error(nic, qp))
+		return nak_receive(nic, qp, RC_NAK_ACCESS, "HWI RC-25",
+				   MOOR_WC_LOC_ACCESS_ERR, syndrome);
+	return nak_access(nic, qp, from, syndrome);
 }
 
 /* The whole range of a WRITE or READ, as its first packet names it. */
@@ -144,13 +167,13 @@ static enum rc_answer begin_remote(struct nic *nic, struct qp *qp,
 	uint8_t syndrome;
 
 	if (!(qp->access & need))
-		return nak(nic, qp, from, RC_NAK_ACCESS, MOOR_SYN_QP_RIGHTS);
+		return refuse_range(nic, qp, from, MOOR_SYN_QP_RIGHTS);
 	if (wqe->length) {
 		syndrome = mr_grant_access(nic, &qp->actor, wqe->rkey,
 					   wqe->remote_addr, wqe->length, need,
 					   &grant);
 		if (syndrome)
-			return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+			return refuse_range(nic, qp, from, syndrome);
 	}
 	resp->range = (struct segment){
 		.addr = wqe->remote_addr,
@@ -181,11 +204,13 @@ static enum rc_answer begin_message(struct nic *nic, struct qp *qp,
 		return answer;
 	}
 	if (!qp->max_dest_rd_atomic)
-		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_QP_RIGHTS);
+		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-40",
+			   MOOR_SYN_QP_RIGHTS);
 	if (wqe->opcode == MOOR_WQE_READ)
 		return begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_READ);
 	if (wqe->remote_addr % sizeof(uint64_t))
-		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_ALIGNMENT);
+		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-7",
+			   MOOR_SYN_ALIGNMENT);
 	return begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_ATOMIC);
 }
 
@@ -214,7 +239,8 @@ enum rc_answer rc_responder_begin(struct nic *nic, struct qp *qp,
 		qp_event(nic, qp, MOOR_EVENT_COMM_EST);
 	}
 	if (!mtu_fits(qp, from))
-		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_LENGTH);
+		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-30",
+			   MOOR_SYN_LENGTH);
 	answer = begin_message(nic, qp, from);
 	if (answer == RC_ACK) {
 		from->req.message = ++nic->last_message;
@@ -227,9 +253,9 @@ enum rc_answer rc_responder_refuse(struct nic *nic, struct qp *qp,
 				   struct qp *from, uint8_t syndrome)
 {
 	if (SENDS & 1u << from->req.wqe.opcode)
-		return nak_receive(nic, qp, RC_NAK_OPERATION,
+		return nak_receive(nic, qp, RC_NAK_OPERATION, "HWI RC-9",
 				   MOOR_WC_LOC_PROT_ERR, syndrome);
-	return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+	return nak_access(nic, qp, from, syndrome);
 }
 
 static uint64_t atomic_result(const struct send_wqe *wqe, uint64_t old)
@@ -252,10 +278,11 @@ enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
 	if (!syndrome)
 		syndrome = mr_grant_ptr(nic, &grant, 0, &len, &ptr);
 	if (syndrome)
-		return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+		return nak_access(nic, qp, from, syndrome);
 	/* The address is aligned, what it is mapped to need not be. */
 	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t))
-		return nak(nic, qp, from, RC_NAK_INVALID, MOOR_SYN_ALIGNMENT);
+		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-39",
+			   MOOR_SYN_ALIGNMENT);
 
 	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
@@ -267,6 +294,18 @@ enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
 					      __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
 	return RC_ACK;
+}
+
+/* IBA's class J: a local error, of which the requester hears nothing (HWI RC-27). */
+static enum rc_answer fail_invalidate(struct nic *nic, struct qp *qp,
+				      const struct qp *from, uint8_t syndrome)
+{
+	log_refused("HWI RC-27", "QP 0x%06x: SEND_INV from QP 0x%06x, key 0x%08x: %s",
+		    qp->qpn, from->qpn, from->req.wqe.inv_key,
+		    syndrome_name(syndrome));
+	qp_event(nic, qp, MOOR_EVENT_QP_ACCESS_ERR);
+	qp_error(nic, qp);
+	return RC_SILENCE;
 }
 
 enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
@@ -281,7 +320,7 @@ enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
 	if (wqe->opcode == MOOR_WQE_SEND_INV) {
 		syndrome = mw_invalidate(nic, &qp->actor, wqe->inv_key);
 		if (syndrome)
-			return nak(nic, qp, from, RC_NAK_ACCESS, syndrome);
+			return fail_invalidate(nic, qp, from, syndrome);
 	}
 	if (wqe->opcode == MOOR_WQE_WRITE_IMM) {
 		answer = look_for_receive(nic, qp);

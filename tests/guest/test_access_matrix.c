@@ -160,7 +160,7 @@ static bool receive_good(enum operation op, bool may)
 {
 	enum ibv_wc_status status = may ? IBV_WC_SUCCESS :
 				    op == RECEIVE ? IBV_WC_LOC_PROT_ERR :
-						    IBV_WC_WR_FLUSH_ERR;
+						    IBV_WC_LOC_ACCESS_ERR;
 	struct ibv_wc wc = {};
 
 	if (!wait_wc(pair.b.recv_cq, &wc))

@@ -68,6 +68,13 @@ static void rkey_unknown(struct pair *pair, struct request *request)
 	request->rkey ^= 0x40;
 }
 
+/* One packet, which has range and immediate data: the receive can tell the error. */
+static void packet_rkey_unknown(struct pair *pair, struct request *request)
+{
+	request->length = 1024;
+	rkey_unknown(pair, request);
+}
+
 static void rkey_other_pd(struct pair *pair, struct request *request)
 {
 	(void)pair;
@@ -88,6 +95,12 @@ static void remote_beyond_end(struct pair *pair, struct request *request)
 			  request->length + (request->length == 8 ? 8 : 1);
 }
 
+static void packet_beyond_end(struct pair *pair, struct request *request)
+{
+	request->length = 512;
+	remote_beyond_end(pair, request);
+}
+
 static void remote_before_start(struct pair *pair, struct request *request)
 {
 	request->remote = (uintptr_t)pair->b.buf - 1;
@@ -97,6 +110,12 @@ static void remote_wraps(struct pair *pair, struct request *request)
 {
 	(void)pair;
 	request->remote = UINT64_MAX - request->length / 2;
+}
+
+static void packet(struct pair *pair, struct request *request)
+{
+	(void)pair;
+	request->length = 1;
 }
 
 static void remote_misaligned(struct pair *pair, struct request *request)
@@ -116,6 +135,10 @@ static void unspoiled(struct pair *pair, struct request *request)
 #define REMOTE(what, op, fn) \
 	{ what, op, fn, IBV_WC_REM_ACCESS_ERR, NO_RECV, IBV_QPS_ERR, \
 	  IBV_EVENT_QP_ACCESS_ERR }
+
+#define REMOTE_IMM(what, fn) \
+	{ what, IBV_WR_RDMA_WRITE_WITH_IMM, fn, IBV_WC_REM_ACCESS_ERR, \
+	  IBV_WC_LOC_ACCESS_ERR, IBV_QPS_ERR, -1 }
 
 static const struct error_case cases[] = {
 	LOCAL("send: unknown lkey", IBV_WR_SEND, lkey_unknown),
@@ -140,8 +163,12 @@ static const struct error_case cases[] = {
 	       remote_before_start),
 	REMOTE("write: around the end of the address space",
 	       IBV_WR_RDMA_WRITE, remote_wraps),
-	REMOTE("write with immediate: unknown rkey",
+	REMOTE("write with immediate, three packets: unknown rkey",
 	       IBV_WR_RDMA_WRITE_WITH_IMM, rkey_unknown),
+	REMOTE_IMM("write with immediate, a packet: unknown rkey",
+		   packet_rkey_unknown),
+	REMOTE_IMM("write with immediate, a packet: beyond the end",
+		   packet_beyond_end),
 	REMOTE("read: unknown rkey", IBV_WR_RDMA_READ, rkey_unknown),
 	REMOTE("read: rkey of another PD", IBV_WR_RDMA_READ, rkey_other_pd),
 	REMOTE("read: no remote read", IBV_WR_RDMA_READ, rkey_no_rights),
@@ -257,6 +284,8 @@ static void test_qp_rights(struct ibv_context *ctx)
 	static const struct error_case denied[] = {
 		REMOTE("write: QP without remote write", IBV_WR_RDMA_WRITE,
 		       unspoiled),
+		REMOTE_IMM("write with immediate, a packet: QP without remote write",
+			   packet),
 		REMOTE("read: QP without remote read", IBV_WR_RDMA_READ,
 		       unspoiled),
 		REMOTE("atomic: QP without remote atomic",

@@ -349,6 +349,48 @@ static void test_receive_errors(void)
 	guest_stop(p.g);
 }
 
+/* A WRITE_IMM that is refused: the receive tells it, if one packet is all there is. */
+static void test_write_imm_refused(uint32_t len, unsigned int receives,
+				   uint32_t key_flip)
+{
+	bool told = len <= 1024 && receives && key_flip;
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	struct moor_eqe eqe;
+	struct pair p;
+	unsigned int i;
+
+	pair_start(&p, false);
+	for (i = 0; i < receives; i++)
+		post_recv(p.g, &p.qp[1], 20 + i, NULL, 0);
+	wqe = next_send(p.g, &p.qp[0], MOOR_WQE_WRITE_IMM, 6);
+	wqe->remote_addr = p.buf[1];
+	wqe->rkey = p.key[1] ^ key_flip;
+	add_sge(wqe, sge(p.buf[0], len, p.key[0]));
+	ring(p.g, &p.qp[0]);
+	if (!key_flip) {
+		ok(got(&p, 0, MOOR_WC_SUCCESS, 6, NULL) &&
+		   got(&p, 1, MOOR_WC_SUCCESS, 20, NULL), "WRITE_IMM");
+		guest_stop(p.g);
+		return;
+	}
+	ok(got(&p, 0, MOOR_WC_REM_ACCESS_ERR, 6, &cqe) && !cqe.syndrome,
+	   "WRITE_IMM of %u bytes, wrong key, %u receives", len, receives);
+	if (told)
+		ok(got(&p, 1, MOOR_WC_LOC_ACCESS_ERR, 20, &cqe) &&
+		   cqe.syndrome == MOOR_SYN_KEY && !next_event(p.g, 0, &eqe),
+		   "the receive tells it, and no event");
+	else
+		ok(next_event(p.g, 0, &eqe) &&
+		   eqe.type == MOOR_EVENT_QP_ACCESS_ERR &&
+		   eqe.number == p.qp[1].qpn, "an event tells it");
+	for (i = told; i < receives; i++)
+		ok(got(&p, 1, MOOR_WC_WR_FLUSH_ERR, 20 + i, NULL),
+		   "receive %u is flushed", i);
+	ok(quiet(&p, 1), "and that is all");
+	guest_stop(p.g);
+}
+
 static void test_peer_gone(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -494,6 +536,11 @@ int main(void)
 	test_revoke(true);
 	test_checks();
 	test_receive_errors();
+	test_write_imm_refused(1024, 1, 0);
+	test_write_imm_refused(1, 1, 1);
+	test_write_imm_refused(1024, 2, 1);
+	test_write_imm_refused(1024, 0, 1);
+	test_write_imm_refused(1025, 2, 1);
 	test_peer_gone();
 	test_error_opcodes(false);
 	test_error_opcodes(true);
