@@ -1,102 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC on User-Mode Linux's PCI bus, where ioremap() and readl() end in
- * callbacks. One NIC at a time.
+ * The fake NIC's bus on User-Mode Linux, where ioremap() and readl() end in
+ * callbacks. Its messages use the interrupts of the PCI bus that User-Mode Linux
+ * has itself, with which it shares a domain.
  */
 
-#include <linux/irq.h>
-#include <linux/pci.h>
+#include <linux/logic_iomem.h>
 #include <linux/unaligned.h>
-#include <virt-pci.h>
 
-#include "fake.h"
+#include "bus.h"
 
-static struct fake_nic *plugged;
+/* Neither memory nor User-Mode Linux's own bus is here. */
+#define WINDOW_START	0xe0000000
 
-static unsigned long uml_cfg_read(struct um_pci_device *pci, unsigned int offset,
-				  int size)
+/* What a mapping is a part of. */
+static int mapped_bars[] = { 0, 1, 2, 3, 4 };
+
+static unsigned long uml_read(void *bar, unsigned int offset, int size)
 {
-	return fake_cfg_read(plugged, offset, size);
+	return fake_bar_read(fake_bus.nic, *(int *)bar, offset, size);
 }
 
-static void uml_cfg_write(struct um_pci_device *pci, unsigned int offset,
-			  int size, unsigned long val)
+static void uml_write(void *bar, unsigned int offset, int size, unsigned long val)
 {
-	fake_cfg_write(plugged, offset, size, val);
+	fake_bar_write(fake_bus.nic, *(int *)bar, offset, size, val);
 }
 
-static unsigned long uml_bar_read(struct um_pci_device *pci, int bar,
-				  unsigned int offset, int size)
-{
-	return fake_bar_read(plugged, bar, offset, size);
-}
-
-static void uml_bar_write(struct um_pci_device *pci, int bar,
-			  unsigned int offset, int size, unsigned long val)
-{
-	fake_bar_write(plugged, bar, offset, size, val);
-}
-
-static void uml_bar_copy_from(struct um_pci_device *pci, int bar, void *buffer,
-			      unsigned int offset, int size)
-{
-	for (; size >= 8; size -= 8, offset += 8, buffer += 8)
-		put_unaligned(fake_bar_read(plugged, bar, offset, 8),
-			      (u64 *)buffer);
-}
-
-static void uml_bar_copy_to(struct um_pci_device *pci, int bar,
-			    unsigned int offset, const void *buffer, int size)
-{
-	for (; size >= 8; size -= 8, offset += 8, buffer += 8)
-		fake_bar_write(plugged, bar, offset, 8,
-			       get_unaligned((u64 *)buffer));
-}
-
-static void uml_bar_set(struct um_pci_device *pci, int bar, unsigned int offset,
-			u8 value, int size)
+static void uml_set(void *bar, unsigned int offset, u8 value, int size)
 {
 	for (; size >= 8; size -= 8, offset += 8)
-		fake_bar_write(plugged, bar, offset, 8,
-			       value * 0x0101010101010101ULL);
+		uml_write(bar, offset, 8, value * 0x0101010101010101ULL);
 }
 
-static const struct um_pci_ops uml_ops = {
-	.cfgspace_read = uml_cfg_read,
-	.cfgspace_write = uml_cfg_write,
-	.bar_read = uml_bar_read,
-	.bar_write = uml_bar_write,
-	.bar_copy_from = uml_bar_copy_from,
-	.bar_copy_to = uml_bar_copy_to,
-	.bar_set = uml_bar_set,
+static void uml_copy_from(void *bar, void *buffer, unsigned int offset, int size)
+{
+	for (; size >= 8; size -= 8, offset += 8, buffer += 8)
+		put_unaligned(uml_read(bar, offset, 8), (u64 *)buffer);
+}
+
+static void uml_copy_to(void *bar, unsigned int offset, const void *buffer, int size)
+{
+	for (; size >= 8; size -= 8, offset += 8, buffer += 8)
+		uml_write(bar, offset, 8, get_unaligned((u64 *)buffer));
+}
+
+static void uml_unmap(void *bar)
+{
+	atomic_dec(&fake_bus.nic->mappings);
+}
+
+static const struct logic_iomem_ops uml_ops = {
+	.read = uml_read,
+	.write = uml_write,
+	.set = uml_set,
+	.copy_from = uml_copy_from,
+	.copy_to = uml_copy_to,
+	.unmap = uml_unmap,
 };
 
-static struct um_pci_device function = { .ops = &uml_ops };
-
-/**
- * fake_nic_plug - put the NIC on the bus: its driver probes it
- * @nic: NIC
- */
-void fake_nic_plug(struct fake_nic *nic)
+static long uml_map(unsigned long offset, size_t size,
+		    const struct logic_iomem_ops **ops, void **priv)
 {
-	plugged = nic;
-	WARN_ON(um_pci_device_register(&function));
+	u32 start;
+	int bar;
+
+	if (WARN_ON(!fake_decode(WINDOW_START + offset, &bar, &start)))
+		return -ENXIO;
+	atomic_inc(&fake_bus.nic->mappings);
+	*ops = &uml_ops;
+	*priv = &mapped_bars[bar];
+	return start;
 }
 
-/**
- * fake_nic_unplug - take it off the bus, its driver first
- * @nic: NIC
- */
-void fake_nic_unplug(struct fake_nic *nic)
-{
-	struct pci_dev *pdev = pci_get_device(MOOR_PCI_VENDOR_ID,
-					      MOOR_PCI_DEVICE_ID, NULL);
+static const struct logic_iomem_region_ops uml_region_ops = { .map = uml_map };
 
-	/* The bus forgets the function before its driver: let that go now. */
-	if (pdev)
-		pci_stop_and_remove_bus_device_locked(pdev);
-	pci_dev_put(pdev);
-	um_pci_device_unregister(&function);
+/* Registered by the first NIC, for good: there is no way back. */
+int fake_bus_prepare(void)
+{
+	if (fake_bus.window.start)
+		return 0;
+	fake_bus.window.start = WINDOW_START;
+	fake_bus.window.end = WINDOW_START + BRIDGE_WINDOW - 1;
+	fake_bus.busn.start = 1;
+	fake_bus.busn.end = 1;
+	return logic_iomem_add_region(&fake_bus.window, &uml_region_ops);
+}
+
+void fake_bus_connect(void)
+{
+}
+
+void fake_bus_release(void)
+{
 }
 
 /**

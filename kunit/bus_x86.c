@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC on a PCI bus of its own: a host bridge in a domain of its own,
- * whose memory window is a hole in the physical address space. The driver's
- * accesses there end in mmio.c. What the PCI core writes to the MSI-X table is
- * lost in the hole, so the interrupt chip of the bus writes it to the NIC. One NIC
- * at a time.
+ * The fake NIC's bus on x86: in a domain of its own, its memory window a hole in the
+ * physical address space. The driver's accesses there end in mmio.c. What the PCI
+ * core writes to the MSI-X table is lost in the hole, so the interrupt chip of the
+ * bus writes it to the NIC.
  */
 
 #include <linux/irq.h>
@@ -12,51 +11,18 @@
 #include <linux/irqchip/irq-msi-lib.h>
 #include <linux/irqdomain.h>
 #include <linux/msi.h>
-#include <linux/pci.h>
-#include <linux/sizes.h>
 
-#include "fake.h"
+#include "bus.h"
 
-#define BRIDGE_WINDOW	SZ_16M
 #define BRIDGE_DOMAIN	0x10000	/* the first that no firmware names */
 
-struct fake_nic *fake_plugged;
-
-static struct resource bridge_window = { .name = "fake NIC" };
-static struct resource bridge_busn = { .name = "fake NIC", .flags = IORESOURCE_BUS };
 static struct pci_sysdata bridge_sysdata;
-static struct pci_bus *bridge_bus;
 static struct irq_domain *bridge_msi_domain;
-
-static int bridge_cfg_read(struct pci_bus *bus, unsigned int devfn, int where,
-			   int size, u32 *val)
-{
-	if (devfn) {
-		PCI_SET_ERROR_RESPONSE(val);
-		return PCIBIOS_DEVICE_NOT_FOUND;
-	}
-	*val = fake_cfg_read(fake_plugged, where, size);
-	return PCIBIOS_SUCCESSFUL;
-}
-
-static int bridge_cfg_write(struct pci_bus *bus, unsigned int devfn, int where,
-			    int size, u32 val)
-{
-	if (devfn)
-		return PCIBIOS_DEVICE_NOT_FOUND;
-	fake_cfg_write(fake_plugged, where, size, val);
-	return PCIBIOS_SUCCESSFUL;
-}
-
-static struct pci_ops bridge_ops = {
-	.read = bridge_cfg_read,
-	.write = bridge_cfg_write,
-};
 
 /* A device's message is an interrupt to whatever runs: so it comes in one. */
 static void bridge_deliver(struct irq_work *work)
 {
-	struct fake_nic *nic = READ_ONCE(fake_plugged);
+	struct fake_nic *nic = READ_ONCE(fake_bus.nic);
 
 	if (nic)
 		fake_nic_deliver(nic);
@@ -76,7 +42,7 @@ void fake_nic_interrupt(struct fake_nic *nic)
 /* The NIC's entry for an interrupt: address, address, data, mask. */
 static u32 *bridge_msix_entry(struct irq_data *data)
 {
-	return fake_plugged->msix[irq_data_get_msi_desc(data)->msi_index];
+	return fake_bus.nic->msix[irq_data_get_msi_desc(data)->msi_index];
 }
 
 static void bridge_msix_write_msg(struct irq_data *data, struct msi_msg *msg)
@@ -188,92 +154,51 @@ static void bridge_msi_destroy(void)
 	irq_domain_free_fwnode(fwnode);
 }
 
-/* Above all memory, where nothing answers. */
-static int bridge_window_create(void)
+static int bridge_domain_create(void)
 {
-	bridge_window.flags = IORESOURCE_MEM;
-	return allocate_resource(&iomem_resource, &bridge_window, BRIDGE_WINDOW,
-				 SZ_4G, iomem_resource.end, BRIDGE_WINDOW,
-				 NULL, NULL);
-}
-
-static int bridge_bus_create(void)
-{
-	LIST_HEAD(resources);
-
 	bridge_sysdata = (struct pci_sysdata){
 		.domain = pci_bus_find_emul_domain_nr(0, BRIDGE_DOMAIN, INT_MAX),
 		.node = NUMA_NO_NODE,
 	};
-	if (bridge_sysdata.domain < 0)
-		return bridge_sysdata.domain;
-	pci_add_resource(&resources, &bridge_window);
-	pci_add_resource(&resources, &bridge_busn);
-	bridge_bus = pci_create_root_bus(NULL, 0, &bridge_ops, &bridge_sysdata,
-					 &resources);
-	if (bridge_bus)
-		return 0;
-	pci_free_resource_list(&resources);
-	pci_bus_release_emul_domain_nr(bridge_sysdata.domain);
-	return -ENOMEM;
+	fake_bus.sysdata = &bridge_sysdata;
+	return min(bridge_sysdata.domain, 0);
 }
 
-static int bridge_create(void)
+/* The window is above all memory, where nothing answers. */
+int fake_bus_prepare(void)
 {
 	int err;
 
-	err = bridge_window_create();
+	err = allocate_resource(&iomem_resource, &fake_bus.window, BRIDGE_WINDOW,
+				SZ_4G, iomem_resource.end, BRIDGE_WINDOW,
+				NULL, NULL);
 	if (err)
 		return err;
 	err = bridge_msi_create();
 	if (err)
 		goto release_window;
-	err = bridge_bus_create();
+	err = bridge_domain_create();
 	if (err)
 		goto destroy_msi;
-	dev_set_msi_domain(&bridge_bus->dev, bridge_msi_domain);
 	return 0;
 
 destroy_msi:
 	bridge_msi_destroy();
 release_window:
-	release_resource(&bridge_window);
+	release_resource(&fake_bus.window);
 	return err;
 }
 
-/**
- * fake_nic_plug - put the NIC on the bus: its driver probes it
- * @nic: NIC
- */
-void fake_nic_plug(struct fake_nic *nic)
+void fake_bus_connect(void)
 {
-	fake_plugged = nic;
-	if (WARN_ON(bridge_create()))
-		return;
-	pci_lock_rescan_remove();
-	pci_rescan_bus(bridge_bus);
-	pci_unlock_rescan_remove();
+	dev_set_msi_domain(&fake_bus.bus->dev, bridge_msi_domain);
 }
 
-/**
- * fake_nic_unplug - take it off the bus, its driver first
- * @nic: NIC
- */
-void fake_nic_unplug(struct fake_nic *nic)
+/* The NIC is off the bus: no message of it is on its way afterwards. */
+void fake_bus_release(void)
 {
-	if (!bridge_bus)
-		return;
-	pci_lock_rescan_remove();
-	pci_stop_root_bus(bridge_bus);
-	pci_remove_root_bus(bridge_bus);
-	pci_unlock_rescan_remove();
-	bridge_bus = NULL;
-	pci_bus_release_emul_domain_nr(bridge_sysdata.domain);
-	if (atomic_read(&nic->mappings))
-		fake_violation(nic, "a mapping of a BAR is left");
-	/* No message of this NIC is on its way afterwards. */
-	WRITE_ONCE(fake_plugged, NULL);
 	irq_work_sync(&bridge_message);
+	pci_bus_release_emul_domain_nr(bridge_sysdata.domain);
 	bridge_msi_destroy();
-	release_resource(&bridge_window);
+	release_resource(&fake_bus.window);
 }

@@ -133,7 +133,7 @@ struct fake_bind {
  * @commands: executed, by opcode
  * @interrupts: delivered
  * @kicks: received
- * @mappings: of its BARs, where they are counted
+ * @mappings: of its BARs
  * @fences: reads of FENCE
  * @violations: of the interface, by software
  * @violation: the first of them
@@ -188,11 +188,12 @@ void fake_cfg_write(struct fake_nic *nic, u32 offset, int size, u64 val);
 u64 fake_bar_read(struct fake_nic *nic, int bar, u32 offset, int size);
 void fake_bar_write(struct fake_nic *nic, int bar, u32 offset, int size, u64 val);
 
-/* bus_uml.c, or bus_x86.c with mmio.c */
+/* bus.c */
 void fake_nic_plug(struct fake_nic *nic);
 void fake_nic_unplug(struct fake_nic *nic);
+
+/* bus_uml.c, bus_x86.c */
 void fake_nic_interrupt(struct fake_nic *nic);
-extern struct fake_nic *fake_plugged;	/* of bus_x86.c, for mmio.c */
 
 /* fake_nic.c */
 void fake_nic_reset(struct fake_nic *nic);

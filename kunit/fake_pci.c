@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The fake NIC as a PCI function: configuration space, BARs, MSI-X. What puts it
- * on a bus is bus_uml.c or bus_x86.c.
+ * on a bus is bus.c.
  */
 
 #include <linux/kthread.h>

@@ -5,31 +5,9 @@
  * mapping is the address on the bus itself, which nobody reaches without them.
  */
 
-#include <linux/pci.h>
 #include <linux/unaligned.h>
 
-#include "fake.h"
-
-/* The BAR that an address hits: the function decodes it, as its registers say. */
-static bool fake_decode(u64 addr, int *bar, u32 *offset)
-{
-	const struct fake_nic *nic = fake_plugged;
-	u64 base;
-	u32 size, at;
-
-	if (!nic || !(nic->cfg[PCI_COMMAND] & PCI_COMMAND_MEMORY))
-		return false;
-	for (*bar = MOOR_BAR_REGS; *bar <= MOOR_BAR_DB; *bar += 2) {
-		at = PCI_BASE_ADDRESS_0 + 4 * *bar;
-		base = get_unaligned_le64(nic->cfg + at) &
-		       PCI_BASE_ADDRESS_MEM_MASK;
-		size = -get_unaligned_le32(nic->cfg_writable + at);
-		*offset = addr - base;
-		if (addr - base < size)
-			return true;
-	}
-	return false;
-}
+#include "bus.h"
 
 /**
  * fake_ioremap - map part of a BAR
@@ -45,7 +23,7 @@ void __iomem *fake_ioremap(resource_size_t addr, size_t size)
 
 	if (WARN_ON(!fake_decode(addr, &bar, &offset)))
 		return NULL;
-	atomic_inc(&fake_plugged->mappings);
+	atomic_inc(&fake_bus.nic->mappings);
 	return (void __iomem *)addr;
 }
 
@@ -56,7 +34,7 @@ void __iomem *fake_pci_iomap(struct pci_dev *pdev, int bar, size_t size)
 
 void fake_iounmap(void __iomem *addr)
 {
-	atomic_dec(&fake_plugged->mappings);
+	atomic_dec(&fake_bus.nic->mappings);
 }
 
 /**
@@ -73,7 +51,7 @@ u64 fake_read(const void __iomem *addr, int size)
 
 	if (WARN_ON(!fake_decode((__force u64)addr, &bar, &offset)))
 		return U64_MAX;
-	return fake_bar_read(fake_plugged, bar, offset, size);
+	return fake_bar_read(fake_bus.nic, bar, offset, size);
 }
 
 /**
@@ -88,7 +66,7 @@ void fake_write(void __iomem *addr, int size, u64 value)
 	int bar;
 
 	if (!WARN_ON(!fake_decode((__force u64)addr, &bar, &offset)))
-		fake_bar_write(fake_plugged, bar, offset, size, value);
+		fake_bar_write(fake_bus.nic, bar, offset, size, value);
 }
 
 void fake_copy_to(void __iomem *to, const void *from, size_t words)
