@@ -97,7 +97,8 @@ demo: vm-parts ## boot the VM with the NIC in it and show what it does
 lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck, shellcheck ...
 	@scripts/lint
 
-kunit: setup ## KUnit suites of the driver under User-Mode Linux (once: builds its kernel)
+kunit: setup ## KUnit suites of the driver under User-Mode Linux, on both kernels (once: builds them)
+	@scripts/kunit --kernel lts
 	@scripts/kunit
 
 mutants: setup ## seed mistakes into a copy and see that the tests catch them (tests/mutants/)
