@@ -5,6 +5,32 @@
 
 passed=0 failed=0 skipped=0
 
+# aside FUNCTION: its steps side by side with those that follow, until 'join'.
+aside() {
+	(
+		trap - EXIT
+		passed=0 failed=0 skipped=0
+		"$1" || true
+		echo "$passed $failed $skipped" >"$logs/aside"
+	) &
+	lane=$!
+	trap 'end_process "$lane"' EXIT
+}
+join() {
+	local good=0 bad=1 left=0
+	wait "$lane" || true
+	trap - EXIT
+	read -r good bad left <"$logs/aside" || echo "not ok: the steps aside did not end well"
+	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+}
+
+# end_process PID: it and all that it has started.
+end_process() {
+	local child
+	for child in $(pgrep -P "$1"); do end_process "$child"; done
+	kill -TERM "$1" 2>/dev/null || true
+}
+
 # step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
 # Each "ok" or "not ok" in there counts for itself. What takes longer than
 # SECONDS hangs: that must not hang everything.
