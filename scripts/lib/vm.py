@@ -31,6 +31,7 @@ GUEST_TROUBLE, TIMED_OUT, NOT_RUN = 123, 124, 125
 MODEL_SWITCHES = ("strict", "trap-bar2", "sync-commands")
 MODEL_READY_SECONDS = 10
 KEPT_LOGS = 100
+LEAST_MEM_MB = 256
 
 # Kernels that scripts/setup-tools builds.
 OWN_KERNELS = ("debug", "kcsan")
@@ -101,6 +102,11 @@ def parse_arguments(argv):
         raise NotRun("--share: not with --initramfs, whose guest sees no folder of the host")
     if options.timeout is None:
         options.timeout = 1800 if options.command else 0
+    if not 0 <= options.timeout < 1e9:
+        raise NotRun(f"--timeout {options.timeout:g}: seconds expected, or 0 for none")
+    mem_mb = int(options.mem[:-1]) * (1024 if options.mem.endswith("G") else 1)
+    if mem_mb < LEAST_MEM_MB:
+        raise NotRun(f"--mem {options.mem}: the guest's kernel needs {LEAST_MEM_MB}M at least")
     return options
 
 
@@ -320,8 +326,6 @@ def virtme_arguments(options, image, models, console):
     if options.command is not None:
         # guest-init takes the command from a file; this sets up the channels.
         arguments += ["--script-sh", "true"]
-    else:
-        arguments += ["--disable-monitor"]
     return arguments + ["--qemu-opts"] + qemu_arguments(options, models, console)
 
 
@@ -502,6 +506,9 @@ def verdict(options, why, models, console, qemu_log):
         say(f"timeout: the guest was ended after {options.timeout:g} s (--timeout)")
         return TIMED_OUT
     reason = read_once("trouble")
+    if options.command is None and not reason:
+        say("the guest was ended")
+        return 0
     if reason:
         say(f"guest not ready for the command: {reason}")
     elif any("moor-vm: running the command" in line for line in console_lines(console)):
@@ -553,8 +560,11 @@ def main():
         virtme_arguments(options, image, models, console)
     with open(f"{log}/command", "w", encoding="utf-8") as file:
         file.write(shlex.join(arguments) + "\n")
-    if options.verbose:
-        say(f"Linux {version}, {'KVM' if options.kvm else 'emulated'}, logs in {shown(log)}")
+    if options.verbose or sys.stderr.isatty():
+        say(f"booting Linux {version}, {options.nics or 'no'} NIC{'s' * (options.nics > 1)}, {'with KVM' if options.kvm else 'emulated: some 20 s'}"
+            f"; logs in {shown(log)}")
+    if options.command is None:
+        say("in the guest, 'exit' ends it; Ctrl-A X does at any time")
     why = run_guest(options, arguments, models, console, waker)
     status = verdict(options, why, models, console, os.environ["MOOR_QEMU_LOG"])
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
