@@ -242,17 +242,19 @@ struct moor_user *moor_user_open(struct kunit *test)
 	user->mdev = test->priv;
 	user->in = moor_kunit_mmap(test, PAGE_SIZE, true);
 	user->out = moor_kunit_mmap(test, PAGE_SIZE, true);
-	mutex_init(&user->ufile.umap_lock);
+	user->ufile = kunit_kzalloc(test, sizeof(*user->ufile), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, user->ufile);
+	mutex_init(&user->ufile->umap_lock);
 	user->uctx.ibucontext.device = &user->mdev->ibdev;
-	user->uctx.ibucontext.ufile = &user->ufile;
+	user->uctx.ibucontext.ufile = user->ufile;
 	xa_init_flags(&user->uctx.ibucontext.mmap_xa, XA_FLAGS_ALLOC);
 	user->attrs.context = &user->uctx.ibucontext;
-	user->attrs.ufile = &user->ufile;
+	user->attrs.ufile = user->ufile;
 	user->udev = kunit_kzalloc(test, sizeof(*user->udev), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, user->udev);
 	KUNIT_ASSERT_EQ(test, init_srcu_struct(&user->udev->disassociate_srcu), 0);
 	user->srcu = srcu_read_lock(&user->udev->disassociate_srcu);
-	user->ufile.device = user->udev;
+	user->ufile->device = user->udev;
 
 	udata = moor_user_udata(test, user, &req, sizeof(req),
 				sizeof(struct moor_alloc_ucontext_resp));

@@ -25,7 +25,7 @@ struct moor_user {
 	struct moor_dev *mdev;
 	struct moor_ucontext uctx;
 	struct uverbs_attr_bundle attrs;
-	struct ib_uverbs_file ufile;
+	struct ib_uverbs_file *ufile;
 	struct ib_uverbs_device *udev;
 	int srcu;
 	unsigned long in;

@@ -151,7 +151,7 @@ static void ucontext_input(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, other);
 	other->ibucontext.device = user->uctx.ibucontext.device;
-	other->ibucontext.ufile = &user->ufile;
+	other->ibucontext.ufile = user->ufile;
 	xa_init_flags(&other->ibucontext.mmap_xa, XA_FLAGS_ALLOC);
 	if (input->nonzero < sizeof(bytes))
 		bytes[input->nonzero] = 1;
@@ -175,7 +175,7 @@ static void ucontext_answer_fault(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, other);
 	other->ibucontext.device = user->uctx.ibucontext.device;
-	other->ibucontext.ufile = &user->ufile;
+	other->ibucontext.ufile = user->ufile;
 	xa_init_flags(&other->ibucontext.mmap_xa, XA_FLAGS_ALLOC);
 	udata = moor_user_udata(test, user, &req, sizeof(req), 32);
 	udata->outbuf = (void __user *)16UL;

@@ -176,7 +176,7 @@ static int try_ucontext(struct kunit *test, struct attempt *attempt)
 	if (!uctx)
 		return -ENOMEM;
 	uctx->ibucontext.device = &user->mdev->ibdev;
-	uctx->ibucontext.ufile = &user->ufile;
+	uctx->ibucontext.ufile = user->ufile;
 	xa_init_flags(&uctx->ibucontext.mmap_xa, XA_FLAGS_ALLOC);
 	err = moor_alloc_ucontext(&uctx->ibucontext, &user->attrs.driver_udata);
 	if (!err) {

@@ -8,6 +8,7 @@
 #include <linux/fault-inject.h>
 #include <linux/pci.h>
 
+#include "compat.h"
 #include "harness.h"
 
 #define MOST_POINTS	5000
