@@ -26,8 +26,9 @@ compiler:
 	@command -v $(CC) >/dev/null || { echo "no compiler: '$(CC)' is not there; install one (Debian: gcc libc6-dev)," \
 		"or use what 'make nic' builds in the root" >&2; exit 1; }
 
-model: compiler ## build the NIC model with this machine's compiler: build/host/moor-nic
+model: compiler ## build NIC model and conformance suite with this machine's compiler: build/host/
 	@$(MAKE) --no-print-directory $(jobs) -C model O=$(CURDIR)/build/host
+	@$(MAKE) --no-print-directory $(jobs) -C tests/conformance O=$(CURDIR)/build/host
 
 provider-host: compiler ## build the libibverbs provider with this machine's compiler
 	@$(MAKE) --no-print-directory $(jobs) -C provider O=$(CURDIR)/build/host/provider \
@@ -38,13 +39,14 @@ install: module model provider-host ## install module, provider, model and heade
 		INSTALL_MOD_PATH=$(DESTDIR) $(if $(DESTDIR),DEPMOD=true) modules_install
 	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
 		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) install
-	install -D -m 755 build/host/moor-nic $(DESTDIR)$(bindir)/moor-nic
-	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 model/moor-nic.1
+	install -D -m 755 -t $(DESTDIR)$(bindir) build/host/moor-nic build/host/moor-conformance
+	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 model/moor-nic.1 tests/conformance/moor-conformance.1
 	install -D -m 644 -t $(DESTDIR)$(includedir)/moor include/moor/*.h
 	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
 
 uninstall: ## remove what install put there (same DESTDIR=, prefix=, KDIR=)
 	rm -f $(DESTDIR)$(bindir)/moor-nic $(DESTDIR)$(mandir)/man1/moor-nic.1
+	rm -f $(DESTDIR)$(bindir)/moor-conformance $(DESTDIR)$(mandir)/man1/moor-conformance.1
 	rm -f $(DESTDIR)$(includedir)/rdma/moor-abi.h $(DESTDIR)$(includedir)/rdma/moor_user_ioctl_cmds.h
 	rm -rf $(DESTDIR)$(includedir)/moor
 	find $(DESTDIR)/lib/modules/*/updates -name 'moor.ko*' -delete
@@ -73,6 +75,12 @@ provider-unstable: setup ## the same for Debian unstable's rdma-core, with its l
 
 nic: setup ## build the NIC model in the root: build/model/moor-nic
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C model O=$(CURDIR)/build/model
+
+conformance-nic: nic
+	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C tests/conformance O=$(CURDIR)/build/model
+
+conformance: conformance-nic ## hold the NIC model against the rules of the hardware interface
+	@$(in_root) build/model/moor-conformance --nic build/model/moor-nic
 
 tests: provider ## build the test programs of tests/ in the root: build/tests/
 	@$(in_root) $(MAKE) --no-print-directory -s $(jobs) -C tests O=$(CURDIR)/build/tests
@@ -136,6 +144,6 @@ help: ## this list
 	@echo "  scripts/vm --help   the VM runner"
 
 .DEFAULT_GOAL := module
-.PHONY: compiler module model provider-host install uninstall setup modules provider nic tests vm-parts \
+.PHONY: compiler conformance conformance-nic module model provider-host install uninstall setup modules provider nic tests vm-parts \
 	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan nic-tsan mutants check check-full \
 	clean clean-cache help

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A driver's moves: memory, rings, commands, events, context entries. Everything
+ * belongs to the case that runs; the next one begins with a device after reset.
+ */
+#ifndef CONFORMANCE_HOST_H
+#define CONFORMANCE_HOST_H
+
+#include "device.h"
+#include "suite.h"
+
+/* What every case may count on. */
+#define PD		5u
+#define OTHER_PD	6u
+#define GID_INDEX	0u
+#define ALL_REMOTE	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
+			 MOOR_ACCESS_REMOTE_ATOMIC)
+#define ALL_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | ALL_REMOTE | MOOR_ACCESS_MW_BIND)
+#define PAGE		((uint64_t)MOOR_PAGE_SIZE)
+#define LOG_RING	6u
+#define RING		(1u << LOG_RING)
+#define LOG_EQE		4u
+
+/* What is due comes within this time, on a slow machine too. */
+#define DUE_NS		5000000000ull
+
+/* Waits for @condition; its value in the end. */
+#define wait_until(condition)						\
+	({								\
+		uint64_t wait_end = now_ns() + DUE_NS;			\
+		bool wait_met;						\
+									\
+		while (!(wait_met = (condition)) && now_ns() < wait_end)\
+			breathe();					\
+		wait_met;						\
+	})
+
+/* Lets others have the processor. */
+void breathe(void);
+
+/* ---- the function ---- */
+
+/* Reset, rings, ENABLE; then EQs 0 and 2 and a GID. */
+void host_begin(void);
+
+/* Reset, nothing else: STATUS is READY. */
+void host_reset(void);
+
+/* Rings and ENABLE: STATUS.ENABLED, or else the case ends. */
+void host_enable(void);
+
+/* Only the registers, of rings with @log entries. */
+void host_set_up_registers(unsigned int log_size);
+
+/* Zeroed memory, on a page of its own; its DMA address. */
+uint64_t take(uint64_t size);
+
+/* The same, filled with bytes that depend on their place and on @seed. */
+uint64_t take_filled(uint64_t size, unsigned int seed);
+void fill(uint64_t addr, uint64_t size, unsigned int seed);
+bool is_filled(uint64_t addr, uint64_t size, unsigned int seed);
+bool is_all(uint64_t addr, uint64_t size, uint8_t byte);
+bool same(uint64_t a, uint64_t b, uint64_t size);
+
+/* Until the device has nothing more to do of what was asked before. */
+void settle(void);
+
+/* ---- doorbells ---- */
+
+/* Slot number @slot counts through the pages, as a command names it. */
+void store_slot(uint32_t slot, uint64_t value);
+
+/* What a ringer of a queue does (HWI 5.2). */
+void ring_slot(uint32_t slot, uint64_t value);
+void kick(uint32_t slot);
+bool dozing(void);
+
+/* Free slots: of page 1 and up, or of page 0 for the kernel's queues. */
+uint32_t take_slot(void);
+uint32_t take_kernel_slot(void);
+
+/* ---- commands ---- */
+
+/* The answer to the last command. */
+extern struct moor_cpl answer;
+
+/* Carries it out. Return: its status; the case ends if there is none. */
+uint8_t command(const void *cmd, size_t size);
+
+/* Issue it, and wait for the next completion, apart. Return: the tag. */
+uint16_t issue(const void *cmd, size_t size);
+bool poll_completion(struct moor_cpl *cpl);
+void wait_completion(struct moor_cpl *cpl);
+
+#define do_command(cmd)	command(&(cmd), sizeof(cmd))
+#define must(cmd)							\
+	({								\
+		uint8_t must_status = do_command(cmd);			\
+									\
+		need(!must_status, "command 0x%02x: status %u at %u",	\
+		     (cmd).hdr.opcode, must_status, answer.detail);	\
+	})
+
+/* It is refused with @status, and the completion names @field or none. */
+#define refused(cmd, wanted, field, ...)				\
+	refused_at(__FILE__, __LINE__, &(cmd), sizeof(cmd), wanted,	\
+		   offsetof(__typeof__(cmd), field), __VA_ARGS__)
+void refused_at(const char *file, int line, const void *cmd, size_t size,
+		uint8_t wanted, size_t field, const char *fmt, ...)
+	__attribute__((format(printf, 7, 8)));
+
+uint8_t nop(void);
+
+/* ---- events ---- */
+
+void make_eq(uint32_t eqn, unsigned int log_eqe, unsigned int vector);
+bool next_event(uint32_t eqn, struct moor_eqe *eqe);
+bool wait_event(uint32_t eqn, struct moor_eqe *eqe);
+
+/* The next event of EQ 0 is this one; or there is none, after a settle(). */
+void expect_event(uint8_t type, uint32_t number);
+void expect_no_event(uint32_t eqn);
+
+/* Takes all events there are. */
+void drop_events(uint32_t eqn);
+unsigned int eq_vector(uint32_t eqn);
+
+/* ---- memory regions ---- */
+
+/* A translation without a table: contiguous memory from @addr on. */
+struct moor_xlat flat(uint64_t addr);
+
+/* Keys of entries not used yet, below or from MR_CONSUMER_FIRST on. */
+uint32_t take_key(void);
+uint32_t take_consumer_key(void);
+uint32_t key_index(uint32_t key);
+
+struct moor_mr_context mr_entry(uint32_t pd, uint32_t access, uint64_t addr,
+				uint64_t len);
+
+/* Body, then valid word, with the generation after the last one. */
+void write_entry(uint32_t key, const struct moor_mr_context *entry,
+		 unsigned int type);
+void write_valid(uint32_t key, uint64_t valid);
+void clear_entry(uint32_t key);
+
+uint32_t make_mr(uint32_t pd, uint32_t access, uint64_t addr, uint64_t len);
+uint32_t make_entry(const struct moor_mr_context *entry, unsigned int type);
+uint32_t make_window(uint32_t pd, unsigned int type);
+
+#define REVOKED	0u
+#define BUSY	1u
+#define UNKNOWN	2u
+unsigned int revoke(uint32_t key);
+
+/* Return: the command's status. */
+uint8_t query(uint32_t key, struct moor_cpl_mr_query *out);
+
+#endif /* CONFORMANCE_HOST_H */

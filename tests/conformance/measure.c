@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The NIC alone: how long from a doorbell to its completion, how many messages
+ * and how many bytes a second. Nothing but the NIC works meanwhile, and whoever
+ * waits spins.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "measure.h"
+#include "traffic.h"
+
+#define ROUNDS		20000u
+#define RATE_NS		1000000000u
+#define BIG		(1u << 20)
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void report(const char *what, uint64_t *ns, unsigned int n)
+{
+	qsort(ns, n, sizeof(*ns), compare);
+	printf("%-28s %8.2f us median, %8.2f us 99 %%, %8.2f us least\n", what,
+	       (double)ns[n / 2] / 1e3, (double)ns[n - n / 100 - 1] / 1e3,
+	       (double)ns[0] / 1e3);
+	fflush(stdout);
+}
+
+static bool spin_cqe(struct cq *cq)
+{
+	uint64_t end = now_ns() + DUE_NS;
+	struct moor_cqe cqe;
+	unsigned int spins = 0;
+
+	while (!poll_cqe(cq, &cqe))
+		if (!(++spins & 0xffff) && now_ns() > end)
+			return false;
+	return !cqe.status;
+}
+
+static bool latency(const char *what, struct pair *p, const struct send_wr *wr)
+{
+	static uint64_t ns[ROUNDS];
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t started = now_ns();
+
+		post_send(&p->qp[0], *wr);
+		if (!spin_cqe(&p->cq[0]))
+			return false;
+		ns[i] = now_ns() - started;
+	}
+	report(what, ns, ROUNDS);
+	return true;
+}
+
+static void command_latency(void)
+{
+	static uint64_t ns[ROUNDS];
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
+		struct moor_cpl cpl;
+		uint64_t started = now_ns();
+
+		issue(&cmd, sizeof(cmd));
+		while (!poll_completion(&cpl))
+			;
+		ns[i] = now_ns() - started;
+	}
+	report("command (NOP)", ns, ROUNDS);
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t started = now_ns();
+
+		reg_read(MOOR_REG_FENCE);
+		ns[i] = now_ns() - started;
+	}
+	report("read of a register", ns, ROUNDS);
+}
+
+/* Half a queue at a time, of which the last gives a CQE; two under way. */
+static bool rate(const char *what, struct pair *p, struct send_wr wr, uint32_t bytes)
+{
+	uint64_t started = now_ns(), took;
+	unsigned int i, batches = 0;
+	double messages;
+
+	do {
+		for (i = 0; i < DEPTH / 2; i++) {
+			wr.flags = i < DEPTH / 2 - 1 ? UNSIGNALED : 0;
+			put_send(&p->qp[0], &wr);
+		}
+		ring_send(&p->qp[0]);
+		if (batches++ && !spin_cqe(&p->cq[0]))
+			return false;
+	} while (now_ns() - started < RATE_NS);
+	if (!spin_cqe(&p->cq[0]))
+		return false;
+	took = now_ns() - started;
+	messages = (double)batches * (DEPTH / 2) * 1e9 / (double)took;
+	printf("%-28s %8.0f messages/s, %8.3f GB/s\n", what, messages,
+	       messages * bytes / 1e9);
+	fflush(stdout);
+	return true;
+}
+
+bool measure_nic(void)
+{
+	struct send_wr small = { .opcode = MOOR_WQE_WRITE, .data = "12345678",
+			    .data_len = 8 };
+	struct send_wr read = { .opcode = MOOR_WQE_READ }, page, big;
+	struct pair p;
+	bool good;
+
+	host_begin();
+	make_pair(&p);
+	p.buf[0] = take_filled(BIG, 1);
+	p.buf[1] = take_filled(BIG, 2);
+	p.key[0] = make_mr(PD, ALL_RIGHTS, p.buf[0], BIG);
+	p.key[1] = make_mr(PD, ALL_RIGHTS, p.buf[1], BIG);
+	small.remote = p.buf[1];
+	small.rkey = p.key[1];
+	read = (struct send_wr){ .opcode = MOOR_WQE_READ, .remote = p.buf[1],
+			    .rkey = p.key[1], SGE(p.buf[0], 8, p.key[0]) };
+	page = (struct send_wr){ .opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+			    .rkey = p.key[1], SGE(p.buf[0], 4096, p.key[0]) };
+	big = (struct send_wr){ .opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+			   .rkey = p.key[1], SGE(p.buf[0], BIG, p.key[0]) };
+
+	command_latency();
+	good = latency("WRITE of 8 bytes, inline", &p, &small) &&
+	       latency("READ of 8 bytes", &p, &read) &&
+	       latency("WRITE of 4 KiB", &p, &page) &&
+	       rate("WRITE of 8 bytes, inline", &p, small, 8) &&
+	       rate("WRITE of 4 KiB", &p, page, 4096) &&
+	       rate("WRITE of 1 MiB", &p, big, BIG);
+	if (!good)
+		printf("a message has failed, or does not end\n");
+	return good;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+#include "suite.h"
+
+#define ABOUT_SIZE	160
+
+/* Of the document: made from it when the suite is built. */
+static const struct rule {
+	const char *name;
+	char binds;			/* D, d or S */
+	const char *text;
+} rules[] = {
+#define RULE(rule_name, letter, rule_text) { rule_name, letter, rule_text },
+#include "rules.inc"
+#undef RULE
+};
+
+#define NUM_RULES	(sizeof(rules) / sizeof(rules[0]))
+
+/* Rules that bind the device and that no client of vfio-user can see. */
+static const struct {
+	const char *name, *reason;
+} unseen[] = {
+#define UNSEEN(rule_name, why) { rule_name, why },
+#include "unseen.inc"
+#undef UNSEEN
+};
+
+static struct tally {
+	unsigned int cases, passed, failed, absent;
+} tally[NUM_RULES];
+
+static struct test_case *first_case, **last_case = &first_case;
+static struct test_case *current;
+static jmp_buf give_up;
+static unsigned int checks, failures;
+static char topic[ABOUT_SIZE];
+
+void register_case(struct test_case *c)
+{
+	*last_case = c;
+	last_case = &c->next;
+}
+
+void about(const char *fmt, ...)
+{
+	va_list args;
+
+	topic[0] = '\0';
+	if (!fmt)
+		return;
+	va_start(args, fmt);
+	vsnprintf(topic, sizeof(topic) - 2, fmt, args);
+	va_end(args);
+	strcat(topic, ": ");
+}
+
+static void complain(const char *file, int line, const char *fmt, va_list args)
+{
+	failures++;
+	printf("# %s:%d: %s", file, line, topic);
+	vprintf(fmt, args);
+	putchar('\n');
+}
+
+bool expect_at(const char *file, int line, bool ok, const char *fmt, ...)
+{
+	va_list args;
+
+	checks++;
+	if (ok)
+		return true;
+	va_start(args, fmt);
+	complain(file, line, fmt, args);
+	va_end(args);
+	return false;
+}
+
+bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
+{
+	va_list args;
+
+	if (ok)
+		return true;
+	va_start(args, fmt);
+	complain(file, line, fmt, args);
+	va_end(args);
+	if (!current)
+		bail_out("the device cannot be used at all");
+	longjmp(give_up, 1);
+}
+
+void bail_out(const char *fmt, ...)
+{
+	va_list args;
+
+	if (current)
+		printf("# in case \"%s\"\n", current->name);
+	fputs("Bail out! ", stdout);
+	va_start(args, fmt);
+	vprintf(fmt, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+	exit(3);
+}
+
+/* ---- rules ---- */
+
+static int find_rule(const char *name, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < NUM_RULES; i++)
+		if (strlen(rules[i].name) == len && !memcmp(rules[i].name, name, len))
+			return (int)i;
+	return -1;
+}
+
+/* The next name in a list of them, which is advanced; NULL at its end. */
+static const char *next_name(const char **list, size_t *len)
+{
+	const char *name = *list + strspn(*list, " ");
+
+	*len = strcspn(name, " ");
+	*list = name + *len;
+	return *len ? name : NULL;
+}
+
+enum outcome { PASSED, FAILED, ABSENT };
+
+static void count_rules(const struct test_case *c, enum outcome outcome)
+{
+	const char *list = c->rules, *name;
+	size_t len;
+
+	while ((name = next_name(&list, &len))) {
+		int i = find_rule(name, len);
+
+		if (i < 0)
+			bail_out("case \"%s\" names %.*s, which is no rule of the document",
+				 c->name, (int)len, name);
+		tally[i].cases++;
+		tally[i].passed += outcome == PASSED;
+		tally[i].failed += outcome == FAILED;
+		tally[i].absent += outcome == ABSENT;
+	}
+}
+
+static const char *why_unseen(const struct rule *rule)
+{
+	size_t i;
+
+	if (rule->binds == 'S')
+		return "binds software";
+	if (rule->binds == 'd')
+		return "no host can tell";
+	for (i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++)
+		if (!strcmp(unseen[i].name, rule->name))
+			return unseen[i].reason;
+	return NULL;
+}
+
+static const char *result_of(const struct tally *t, const char *reason)
+{
+	if (t->failed)
+		return "FAILED";
+	if (t->passed)
+		return "passed";
+	if (t->absent)
+		return "not offered";
+	return reason ? "unseen" : "NO CASE";
+}
+
+void suite_rule_table(void)
+{
+	unsigned int offered = 0, tested = 0, passed = 0, failed = 0;
+	unsigned int absent = 0, hidden = 0;
+	size_t i;
+
+	printf("#\n# %-8s %5s %-12s what it says, or why it cannot be seen\n",
+	       "rule", "cases", "result");
+	for (i = 0; i < NUM_RULES; i++) {
+		const struct tally *t = &tally[i];
+		const char *reason = why_unseen(&rules[i]);
+		bool seen = t->passed || t->failed;
+
+		printf("# %-8s %5u %-12s %s\n", rules[i].name, t->cases,
+		       result_of(t, reason), t->cases || !reason ?
+		       rules[i].text : reason);
+		hidden += reason && !t->cases;
+		absent += t->absent && !seen;
+		offered += seen || !(t->cases || reason);
+		tested += seen;
+		passed += t->passed && !t->failed;
+		failed += t->failed != 0;
+	}
+	printf("#\n# %zu rules: %u cannot be seen from outside, %u are not offered\n",
+	       NUM_RULES, hidden, absent);
+	printf("# rules: %u of %u that can be seen have a case (%.1f %%); %u passed, %u failed\n",
+	       tested, offered, offered ? 100.0 * tested / offered : 0, passed,
+	       failed);
+}
+
+/* ---- cases ---- */
+
+static const char *chapter(const struct test_case *c)
+{
+	static char name[64];
+	const char *slash = strrchr(c->file, '/');
+
+	snprintf(name, sizeof(name), "%s", slash ? slash + 1 : c->file);
+	name[strcspn(name, ".")] = '\0';
+	return strncmp(name, "test_", 5) ? name : name + 5;
+}
+
+static bool is_wanted(const struct test_case *c, const char *only)
+{
+	return !only || strstr(c->name, only) || strstr(chapter(c), only) ||
+	       strstr(c->rules, only);
+}
+
+void suite_list_cases(void)
+{
+	const struct test_case *c;
+
+	for (c = first_case; c; c = c->next)
+		printf("%-12s %s  [%s]\n", chapter(c), c->name, c->rules);
+}
+
+static enum outcome run_case(struct test_case *c)
+{
+	checks = 0;
+	failures = 0;
+	about(NULL);
+	current = c;
+	if (!setjmp(give_up)) {
+		host_begin();
+		c->run();
+		if (!checks && !failures)
+			expect(false, "the case has looked at nothing");
+	}
+	about(NULL);
+	if (!setjmp(give_up))
+		dma_restore();
+	current = NULL;
+	return failures ? FAILED : PASSED;
+}
+
+bool suite_run(const char *only)
+{
+	unsigned int number = 0, passed = 0, failed = 0, absent = 0;
+	struct test_case *c;
+
+	printf("TAP version 13\n");
+	for (c = first_case; c; c = c->next) {
+		uint64_t started = now_ns();
+		enum outcome outcome;
+
+		if (!is_wanted(c, only))
+			continue;
+		outcome = !c->needs || c->needs & dev.features ? run_case(c) :
+								 ABSENT;
+		count_rules(c, outcome);
+		passed += outcome == PASSED;
+		failed += outcome == FAILED;
+		absent += outcome == ABSENT;
+		printf("%sok %u - %s: %s%s\n", outcome == FAILED ? "not " : "",
+		       ++number, chapter(c), c->name,
+		       outcome == ABSENT ? " # SKIP the device does not offer it" : "");
+		if (now_ns() - started > 1000000000u)
+			printf("# took %.1f s\n", (double)(now_ns() - started) / 1e9);
+		fflush(stdout);
+	}
+	printf("1..%u\n# cases: %u passed, %u failed, %u of what is not offered\n",
+	       number, passed, failed, absent);
+	return !failed && passed;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Cases, what they expect, and the rules of the hardware interface that they
+ * hold the device against.
+ */
+#ifndef CONFORMANCE_SUITE_H
+#define CONFORMANCE_SUITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/**
+ * struct test_case - one line of TAP
+ * @name:	what is shown to be so
+ * @rules:	the rules it is about, separated by spaces
+ * @needs:	bits of FEATURES, one of which it takes; 0: none
+ * @run:	begins with a device that has just been reset and set up
+ */
+struct test_case {
+	const char *name;
+	const char *file;
+	const char *rules;
+	uint64_t needs;
+	void (*run)(void);
+	struct test_case *next;
+};
+
+void register_case(struct test_case *c);
+
+/* A bit of FEATURES. */
+#define HAS(feature)	MOOR_FEATURE_##feature
+
+/* TEST_CASE(function, "what is so", "its rules", features) { ... } */
+#define TEST_CASE(fn, what, rule_list, features)				\
+	static void fn(void);						\
+	static void __attribute__((constructor)) register_##fn(void)	\
+	{								\
+		static struct test_case c = {				\
+			.name = what, .file = __FILE__,			\
+			.rules = rule_list, .needs = features,		\
+			.run = fn,					\
+		};							\
+		register_case(&c);					\
+	}								\
+	static void fn(void)
+
+/*
+ * expect() remembers that the case has failed and goes on; need() gives it up,
+ * for want of what the rest stands on. Both return whether all is well.
+ */
+#define expect(ok, ...)	expect_at(__FILE__, __LINE__, ok, __VA_ARGS__)
+#define need(ok, ...)	need_at(__FILE__, __LINE__, ok, __VA_ARGS__)
+
+bool expect_at(const char *file, int line, bool ok, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* What the expectations that follow are about; NULL: nothing in particular. */
+void about(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The device cannot be tested, or not any longer. */
+void bail_out(const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 1, 2)));
+
+/*
+ * Runs the cases whose name, file or rules contain @only (NULL: all). Return:
+ * whether none failed.
+ */
+bool suite_run(const char *only);
+
+/* One line for each rule: with what result, or why none. */
+void suite_rule_table(void);
+void suite_list_cases(void);
+
+#endif /* CONFORMANCE_SUITE_H */

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Doorbells, dozing, kicks (HWI 5). */
+#include <string.h>
+
+#include "traffic.h"
+#include "vfio_user.h"
+
+static struct send_wr small_write(const struct pair *p, uint64_t wr_id)
+{
+	return (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = wr_id, .remote = p->buf[1],
+		.rkey = p->key[1], SGE(p->buf[0], 64, p->key[0]),
+	};
+}
+
+TEST_CASE(mailbox, "a slot keeps the last value stored; tied to nothing it does nothing",
+	  "DB-1 DB-4 DB-5", 0)
+{
+	uint32_t last = dev.db_pages * MOOR_DB_SLOTS_PER_PAGE - 1, slot;
+	static const uint32_t some[] = { 2, 7, 127, 128, 511, 512, 513 };
+	unsigned int i;
+
+	for (i = 0; i <= 7; i++) {
+		slot = i < 7 ? some[i] : last;
+		store_slot(slot, 0x123456789abcdef0ull + i);
+		if (dev.features & MOOR_FEATURE_DOZES)
+			kick(slot);
+		expect(bar_read64(MOOR_BAR_DB, slot * 8ull) ==
+		       0x123456789abcdef0ull + i, "slot %u", slot);
+		store_slot(slot, i);
+		expect(bar_read64(MOOR_BAR_DB, slot * 8ull) == i, "slot %u", slot);
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
+	expect(!nop(), "the device works no more");
+}
+
+TEST_CASE(created_slots, "CREATE_CQ and CREATE_QP zero their slots", "DB-10", 0)
+{
+	struct moor_cmd_create_qp qp_cmd;
+	struct moor_cmd_create_cq cq_cmd;
+	struct cq cq;
+	struct qp qp;
+
+	cq_cmd = cq_command(&cq, 0, 4);
+	store_slot(cq.slot, ~0ull);
+	must(cq_cmd);
+	expect(!bar_read64(MOOR_BAR_DB, cq.slot * 8ull), "of a CQ");
+	qp_cmd = qp_command(&qp, &cq, &cq);
+	store_slot(qp.sq_slot, 3);
+	store_slot(qp.rq_slot, 3);
+	must(qp_cmd);
+	expect(!bar_read64(MOOR_BAR_DB, qp.sq_slot * 8ull), "of a send queue");
+	expect(!bar_read64(MOOR_BAR_DB, qp.rq_slot * 8ull), "of a receive queue");
+	connect_qp(&qp, qp.qpn);
+	expect_no_cqe(&cq);
+}
+
+TEST_CASE(own_slots, "a slot rings only the queue that is tied to it",
+	  "DB-3 DB-8 ERR-8", 0)
+{
+	struct moor_cqe cqe;
+	struct pair p, q;
+	unsigned int i;
+	uint32_t slot;
+
+	make_pair(&p);
+	memset(&q, 0, sizeof(q));
+	make_cq(&q.cq[0], 2, 4);
+	make_qp(&q.qp[0], &q.cq[0], &q.cq[0]);
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 5, .remote = p.buf[1],
+		.rkey = p.key[1], SGE(p.buf[0], 64, p.key[0]),
+	});
+	for (i = 0; i < 6; i++) {
+		const uint32_t others[] = {
+			q.qp[0].sq_slot, q.qp[0].rq_slot, q.cq[0].slot,
+			p.qp[0].rq_slot, p.qp[0].sq_slot + 64, 200,
+		};
+
+		slot = others[i];
+		store_slot(slot, 1);
+		if (dev.features & MOOR_FEATURE_DOZES)
+			kick(slot);
+	}
+	settle();
+	expect(!peek_cqe(&p.cq[0], &cqe), "another slot has rung the queue");
+	ring_send(&p.qp[0]);
+	expect_cqe(&p.cq[0], 5, MOOR_WC_SUCCESS, 0);
+}
+
+TEST_CASE(slot_claims, "a slot is tied to one queue; the driver's own are tied to none",
+	  "DB-3 DB-8 DB-17 DB-18 CMD-11 CMD-30", 0)
+{
+	struct moor_cmd_create_cq cmd;
+	struct moor_cmd_create_qp qp_cmd;
+	struct cq cq, other;
+	struct qp qp, first;
+	unsigned int i;
+	uint8_t status;
+
+	make_cq(&cq, 0, 4);
+	make_qp(&qp, &cq, &cq);
+	first = qp;
+	cmd = cq_command(&other, 1, 4);
+	for (i = 0; i < 3; i++) {
+		cmd.doorbell = i == 0 ? cq.slot : i == 1 ? qp.sq_slot : qp.rq_slot;
+		status = do_command(cmd);
+		expect(status == MOOR_CMD_BUSY, "a slot in use: status %u", status);
+	}
+	cmd.doorbell = MOOR_DB_SLOT_CMD_PRODUCER;
+	refused(cmd, MOOR_CMD_BAD_PARAM, doorbell, "the slot of the commands");
+	cmd.doorbell = MOOR_DB_SLOT_EQ_CONSUMER;
+	refused(cmd, MOOR_CMD_BAD_PARAM, doorbell, "the slot of EQ 0");
+	cmd.doorbell = MOOR_DB_SLOT_KERNEL_FIRST - 1;
+	refused(cmd, MOOR_CMD_BAD_PARAM, doorbell, "slot 127");
+	cmd.doorbell = dev.db_pages * MOOR_DB_SLOTS_PER_PAGE;
+	refused(cmd, MOOR_CMD_BAD_PARAM, doorbell, "a page too many");
+	cmd.doorbell = ~0u;
+	refused(cmd, MOOR_CMD_BAD_PARAM, doorbell, "the last number there is");
+	cmd.doorbell = dev.db_pages * MOOR_DB_SLOTS_PER_PAGE - 1;
+	expect(!do_command(cmd), "the last slot: status %u", answer.status);
+	destroy_qp(&qp);
+	qp_cmd = qp_command(&qp, &cq, &cq);
+	qp_cmd.rq_doorbell = qp_cmd.sq_doorbell;
+	expect(do_command(qp_cmd) == MOOR_CMD_BUSY,
+	       "one slot for both queues: status %u", answer.status);
+	cmd.cqn = 2;
+	cmd.doorbell = qp.sq_slot;
+	expect(!do_command(cmd), "a slot of a command that failed: status %u",
+	       answer.status);
+	cmd.cqn = 3;
+	cmd.doorbell = qp.rq_slot;
+	must(cmd);
+	cmd.cqn = 4;
+	qp = first;
+	cmd.doorbell = qp.sq_slot;
+	expect(!do_command(cmd), "a slot that is free again: status %u",
+	       answer.status);
+}
+
+TEST_CASE(indices, "values are indices from 0 on: the same again is nothing, a leap is many",
+	  "DB-6 DB-9 WQ-1", 0)
+{
+	struct pair p;
+	unsigned int i, n;
+
+	make_pair(&p);
+	for (n = 1; n < DEPTH; n = n * 2 + 1) {
+		for (i = 0; i < n; i++) {
+			struct send_wr wr = small_write(&p, n + i);
+
+			put_send(&p.qp[0], &wr);
+		}
+		ring_send(&p.qp[0]);
+		ring_send(&p.qp[0]);
+		for (i = 0; i < n; i++)
+			expect_cqe(&p.cq[0], n + i, MOOR_WC_SUCCESS, 0);
+		ring_send(&p.qp[0]);
+		expect_no_cqe(&p.cq[0]);
+	}
+	/* Many times around: the index is not the slot's number. */
+	for (i = 0; i < 5 * DEPTH; i++) {
+		struct moor_cqe cqe;
+
+		post_send(&p.qp[0], small_write(&p, i));
+		cqe = expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+		if (!expect(cqe.wqe_index == p.qp[0].sq_producer - 1,
+			    "WQE %u is called %u", p.qp[0].sq_producer - 1,
+			    cqe.wqe_index))
+			return;
+	}
+}
+
+TEST_CASE(dozing_word, "1 before it sleeps, 0 after it wakes", "DB-11", HAS(DOZES))
+{
+	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
+	struct moor_cpl cpl;
+	bool slept = false, woke = false;
+	unsigned int i;
+
+	for (i = 0; i < 200 && !(slept && woke); i++) {
+		slept |= wait_until(dozing());
+		issue(&cmd, sizeof(cmd));
+		while (!poll_completion(&cpl))
+			woke |= !dozing();
+		woke |= !dozing();
+	}
+	expect(slept, "it never sleeps");
+	expect(woke, "it never wakes");
+}
+
+TEST_CASE(without_dozing, "who never dozes needs no kicks and writes no word", "DB-11",
+	  0)
+{
+	uint64_t word = take(PAGE);
+	unsigned int i;
+
+	if (dev.features & MOOR_FEATURE_DOZES) {
+		expect(true, "it dozes");
+		return;
+	}
+	host_reset();
+	host_set_up_registers(LOG_RING);
+	memset(at(word), 0xa5, PAGE);
+	reg_write64(MOOR_REG_DOZE_ADDR, word);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	for (i = 0; i < 100; i++)
+		expect(!nop(), "command");
+	settle();
+	expect(is_all(word, PAGE, 0xa5), "something is written there");
+}
+
+TEST_CASE(kicks, "a kick wakes it; one that nobody needs is harmless",
+	  "DB-12 DB-15", HAS(DOZES))
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 8; i++) {
+		wait_until(dozing());
+		post_send(&p.qp[0], small_write(&p, i));
+		expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+	}
+	for (i = 0; i < 64; i++) {
+		kick(p.qp[0].sq_slot);
+		kick(p.qp[0].rq_slot);
+		kick(p.cq[0].slot);
+		kick(MOOR_DB_SLOT_CMD_PRODUCER);
+		kick(MOOR_DB_SLOT_CPL_ARM);
+		kick(MOOR_DB_SLOT_EQ_CONSUMER);
+		kick(dev.db_pages * MOOR_DB_SLOTS_PER_PAGE - 1);
+	}
+	expect_no_cqe(&p.cq[0]);
+	expect_no_cqe(&p.cq[1]);
+	post_send(&p.qp[0], small_write(&p, 99));
+	expect_cqe(&p.cq[0], 99, MOOR_WC_SUCCESS, 0);
+}
+
+TEST_CASE(no_lost_doorbell, "a doorbell rung while it falls asleep is not lost", "DB-14",
+	  HAS(DOZES))
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	/* The whole way down, in small steps. */
+	for (i = 0; i < 400; i++) {
+		uint64_t end = now_ns() + i * 4000;
+
+		while (now_ns() < end)
+			;
+		post_send(&p.qp[0], small_write(&p, i));
+		if (!expect(expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0).wr_id == i,
+			    "after %u us", i * 4))
+			return;
+	}
+}
+
+TEST_CASE(unkicked_slots, "slots of receives, CQs and EQs take effect without a kick",
+	  "DB-16", 0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 4 * DEPTH; i++) {
+		settle();
+		post_recv(&p.qp[1], i, p.buf[1], 64, p.key[1]);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, SGE(p.buf[0], 64, p.key[0]),
+		});
+		if (!expect(!expect_cqe(&p.cq[1], i, MOOR_WC_SUCCESS, 0).status,
+			    "message %u", i))
+			return;
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (i > DEPTH)
+			i += DEPTH - 1;
+	}
+}
+
+TEST_CASE(unnamed_bits, "bits of a slot that nothing names are not looked at", "DB-19", 0)
+{
+	const uint64_t upper = 0xdeadbeefull << 32;
+	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
+	struct pair p;
+
+	make_pair(&p);
+	post_recv(&p.qp[1], 3, p.buf[1], 64, p.key[1]);
+	store_slot(p.qp[1].rq_slot, upper | 1);
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_SEND, SGE(p.buf[0], 64, p.key[0]),
+	});
+	ring_slot(p.qp[0].sq_slot, upper | 1);
+	expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[1], 3, MOOR_WC_SUCCESS, 0);
+	expect_no_event(MOOR_EQ_ASYNC);
+	issue(&cmd, sizeof(cmd));
+	wait_completion(&answer);
+	issue(&cmd, sizeof(cmd));
+	ring_slot(MOOR_DB_SLOT_CMD_PRODUCER, upper |
+		  (uint32_t)bar_read64(MOOR_BAR_DB, 0));
+	wait_completion(&answer);
+	expect(!answer.status && !nop(), "a command");
+}
+
+TEST_CASE(senseless_consumer, "a consumer index that makes no sense frees nothing",
+	  "DB-20 CQ-9 EV-3", 0)
+{
+	static const uint32_t wrong[] = { 5, 1u << 31, 0xffffffff };
+	struct moor_eqe eqe;
+	struct moor_cqe cqe;
+	unsigned int i;
+	struct cq cq;
+	struct qp qp;
+
+	for (i = 0; i < 3; i++) {
+		about("%u beyond", wrong[i]);
+		host_begin();
+		make_cq(&cq, 0, 3);
+		make_qp(&qp, &cq, &cq);
+		connect_qp(&qp, qp.qpn);
+		post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		wait_cqe(&cq);
+		drop_events(MOOR_EQ_ASYNC);
+		store_slot(cq.slot, cq.consumer + wrong[i]);
+		post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		expect_event(MOOR_EVENT_CQ_ERROR, 0);
+		expect(!peek_cqe(&cq, &cqe), "a CQE is written");
+	}
+	about("an EQ");
+	host_begin();
+	make_cq(&cq, 0, 4);
+	make_qp(&qp, &cq, &cq);
+	connect_qp(&qp, qp.qpn);
+	store_slot(MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_COMPLETION, 100);
+	arm_cq(&cq, MOOR_CQ_ARM_ANY);
+	post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	wait_cqe(&cq);
+	settle();
+	store_slot(MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_COMPLETION, 0);
+	expect(wait_event(MOOR_EQ_COMPLETION, &eqe) &&
+	       eqe.type == MOOR_EVENT_COMPLETION, "its event is lost");
+}
+
+TEST_CASE(looked_at, "unkicked slots are looked at while the device sleeps", "DB-22", 0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_ERR));
+	for (i = 0; i < 3; i++) {
+		settle();
+		post_recv(&p.qp[0], i, p.buf[0], 64, p.key[0]);
+		expect_cqe(&p.cq[0], i, MOOR_WC_WR_FLUSH_ERR, 0);
+	}
+}
+
+TEST_CASE(kick_anything, "value and size of a kick do not matter", "DB-15 DB-21", 0)
+{
+	static const uint8_t bytes[8] = { 0xff, 0, 1, 2, 3, 4, 5, 6 };
+	unsigned int size;
+	struct pair p;
+
+	make_pair(&p);
+	for (size = 1; size <= 8; size *= 2) {
+		settle();
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .wr_id = size,
+		});
+		store_slot(p.qp[0].sq_slot, p.qp[0].sq_producer);
+		vfio_user_write(MOOR_BAR_DB, dev.kick_offset +
+				p.qp[0].sq_slot * 8ull, bytes, size);
+		expect_cqe(&p.cq[0], size, MOOR_WC_SUCCESS, 0);
+	}
+}

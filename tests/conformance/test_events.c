@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Event queues and events (HWI 9). */
+#include <string.h>
+
+#include "traffic.h"
+
+/* A WRITE of nothing through a QP that is connected to itself: one CQE. */
+static void one_cqe(struct qp *qp, struct cq *cq)
+{
+	post_send(qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	wait_cqe(cq);
+}
+
+static void self_connected(struct qp *qp, struct cq *cq, uint32_t cqn)
+{
+	make_cq(cq, cqn, LOG_DEPTH);
+	make_qp(qp, cq, cq);
+	connect_qp(qp, qp->qpn);
+}
+
+TEST_CASE(entries, "events of 32 bytes, phases, and the vector of the EQ",
+	  "EV-1 EV-2 EV-4 EV-5 EV-19 VER-4 EQ-1", 0)
+{
+	static const uint8_t zeros[32];
+	struct moor_eqe eqe;
+	unsigned int i;
+	struct cq cq;
+	struct qp qp;
+
+	self_connected(&qp, &cq, 3);
+	drop_events(MOOR_EQ_ASYNC);
+	for (i = 0; i < 5u << LOG_EQE; i++) {
+		settle();
+		interrupts(eq_vector(MOOR_EQ_COMPLETION));
+		interrupts(eq_vector(MOOR_EQ_ASYNC));
+		arm_cq(&cq, MOOR_CQ_ARM_ANY);
+		one_cqe(&qp, &cq);
+		if (!expect(wait_event(MOOR_EQ_COMPLETION, &eqe) &&
+			    eqe.type == MOOR_EVENT_COMPLETION &&
+			    eqe.number == 3 &&
+			    !memcmp(eqe.reserved1, zeros, sizeof(eqe.reserved1)) &&
+			    !memcmp(eqe.reserved2, zeros, sizeof(eqe.reserved2)) &&
+			    !(eqe.phase & ~1u),
+			    "event %u: type 0x%x of %u", i, eqe.type, eqe.number))
+			return;
+		if (!expect(wait_until(interrupts(eq_vector(MOOR_EQ_COMPLETION))),
+			    "event %u: no interrupt", i))
+			return;
+		expect(!interrupts(eq_vector(MOOR_EQ_ASYNC)),
+		       "an interrupt of EQ 0");
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(own_vector, "each EQ raises its own vector; several may share one",
+	  "EQ-1 EV-2 CQ-1", 0)
+{
+	struct moor_cmd_create_cq cmd;
+	unsigned int last = dev.num_vectors - 1;
+	struct cq cq;
+	struct qp qp;
+
+	cmd = cq_command(&cq, 1, 4);
+	if (dev.max_eq > 3) {
+		make_eq(3, LOG_EQE, last);
+		cmd.eqn = 3;
+	} else {
+		last = eq_vector(MOOR_EQ_COMPLETION);
+	}
+	must(cmd);
+	make_qp(&qp, &cq, &cq);
+	connect_qp(&qp, qp.qpn);
+	settle();
+	interrupts(last);
+	interrupts(eq_vector(MOOR_EQ_COMPLETION));
+	arm_cq(&cq, MOOR_CQ_ARM_ANY);
+	one_cqe(&qp, &cq);
+	expect(wait_until(interrupts(last)), "the last vector is not raised");
+	if (last != eq_vector(MOOR_EQ_COMPLETION))
+		expect(!interrupts(eq_vector(MOOR_EQ_COMPLETION)),
+		       "another EQ's is");
+}
+
+TEST_CASE(full, "an EQ is not overrun: events are kept back, and none is lost",
+	  "EV-3", 0)
+{
+	const unsigned int n = (1u << LOG_EQE) + 9;
+	struct moor_eqe eqe;
+	struct qp qp[(1u << LOG_EQE) + 9];
+	unsigned int i, got = 0;
+	struct cq cq[(1u << LOG_EQE) + 9];
+	uint64_t seen = 0;
+
+	for (i = 0; i < n; i++) {
+		self_connected(&qp[i], &cq[i], i);
+		arm_cq(&cq[i], MOOR_CQ_ARM_ANY);
+		one_cqe(&qp[i], &cq[i]);
+	}
+	settle();
+	while (wait_event(MOOR_EQ_COMPLETION, &eqe)) {
+		need(eqe.type == MOOR_EVENT_COMPLETION && eqe.number < n,
+		     "type 0x%x of %u", eqe.type, eqe.number);
+		expect(!(seen >> eqe.number & 1), "CQ %u twice", eqe.number);
+		seen |= 1ull << eqe.number;
+		if (++got == n)
+			break;
+	}
+	expect(got == n, "%u events of %u", got, n);
+	expect_no_event(MOOR_EQ_COMPLETION);
+}
+
+TEST_CASE(established, "COMM_EST: the first packet while in RTR", "EV-10 EV-19 RC-15",
+	  0)
+{
+	struct moor_eqe eqe;
+	struct pair p;
+
+	make_pair(&p);
+	reset_qp(&p.qp[0]);
+	reset_qp(&p.qp[1]);
+	connect_qp(&p.qp[0], p.qp[1].qpn);
+	must_modify(&p.qp[1], to_init());
+	must_modify(&p.qp[1], to_rtr(p.qp[0].qpn));
+	drop_events(MOOR_EQ_ASYNC);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+	expect_event(MOOR_EVENT_COMM_EST, p.qp[1].qpn);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+	settle();
+	expect(!next_event(MOOR_EQ_ASYNC, &eqe), "a second event");
+}
+
+TEST_CASE(drained, "SQ_DRAINED: in SQD, when notification was asked for",
+	  "EV-11 RC-16", 0)
+{
+	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);
+	struct moor_eqe eqe;
+	struct pair p;
+
+	make_pair(&p);
+	drop_events(MOOR_EQ_ASYNC);
+	must_modify(&p.qp[0], sqd);
+	settle();
+	expect(!next_event(MOOR_EQ_ASYNC, &eqe), "unasked");
+	must_modify(&p.qp[0], to_state(MOOR_QPS_RTS));
+	sqd.mask |= MOOR_QP_ATTR_SQD_EVENT;
+	must_modify(&p.qp[0], sqd);
+	expect_event(MOOR_EVENT_SQ_DRAINED, p.qp[0].qpn);
+	expect(!query_qp(&p.qp[0]).sq_draining, "it is still draining");
+}
+
+TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",
+	  "EV-7 EV-19 WQ-5", 0)
+{
+	static const uint32_t beyond[] = { DEPTH + 1, DEPTH + 100, 1u << 31 };
+	struct pair p;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		about("%u ahead", beyond[i]);
+		host_begin();
+		make_pair(&p);
+		drop_events(MOOR_EQ_ASYNC);
+		post_recv(&p.qp[0], 7, p.buf[0], 64, p.key[0]);
+		ring_slot(p.qp[0].sq_slot, beyond[i]);
+		expect_event(MOOR_EVENT_QP_FATAL, p.qp[0].qpn);
+		expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "not in ERR");
+		expect_cqe(&p.cq[0], 7, MOOR_WC_WR_FLUSH_ERR, 0);
+		expect_no_cqe(&p.cq[0]);
+		about("a receive queue, %u ahead", beyond[i]);
+		host_begin();
+		make_pair(&p);
+		drop_events(MOOR_EQ_ASYNC);
+		store_slot(p.qp[1].rq_slot, beyond[i]);
+		post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
+		expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);
+	}
+}
+
+TEST_CASE(unreachable_queue, "QP_FATAL: a queue that cannot be reached any more",
+	  "EV-7 EV-6 WQ-5 RC-23 CQ-9 CQ-10", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	drop_events(MOOR_EQ_ASYNC);
+	settle();
+	dma_unmap(p.qp[0].sq, 1u << (LOG_DEPTH + LOG_STRIDE));
+	ring_slot(p.qp[0].sq_slot, 1);
+	expect_event(MOOR_EVENT_QP_FATAL, p.qp[0].qpn);
+	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "not in ERR");
+	dma_restore();
+
+	about("a receive queue");
+	host_begin();
+	make_pair(&p);
+	drop_events(MOOR_EQ_ASYNC);
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+	settle();
+	dma_unmap(p.qp[1].rq, 1u << (LOG_DEPTH + LOG_STRIDE));
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
+	expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
+	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);
+	dma_restore();
+
+	about("the ring of a CQ");
+	host_begin();
+	make_pair(&p);
+	drop_events(MOOR_EQ_ASYNC);
+	settle();
+	dma_unmap(p.cq[0].ring, PAGE);
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_event(MOOR_EVENT_CQ_ERROR, p.cq[0].cqn);
+	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "the QP is not in ERR");
+	dma_restore();
+}
+
+/* EQ 2 is full of events of CQs that nobody asks about. */
+static void fill_completion_eq(struct qp *qp, struct cq *cq)
+{
+	unsigned int i;
+
+	for (i = 0; i < 1u << LOG_EQE; i++) {
+		arm_cq(cq, MOOR_CQ_ARM_ANY);
+		one_cqe(qp, cq);
+		settle();
+	}
+}
+
+TEST_CASE(merged, "while an event is kept back, further ones like it are one with it",
+	  "EV-16 EV-3", 0)
+{
+	unsigned int i, others = 0, ones = 0;
+	struct moor_eqe eqe;
+	struct cq cq[2];
+	struct qp qp[2];
+
+	self_connected(&qp[0], &cq[0], 0);
+	self_connected(&qp[1], &cq[1], 1);
+	fill_completion_eq(&qp[0], &cq[0]);
+	for (i = 0; i < 5; i++) {
+		arm_cq(&cq[1], MOOR_CQ_ARM_ANY);
+		one_cqe(&qp[1], &cq[1]);
+		settle();
+	}
+	while (others < 1u << LOG_EQE && wait_event(MOOR_EQ_COMPLETION, &eqe))
+		others += eqe.number == 0;
+	expect(wait_event(MOOR_EQ_COMPLETION, &eqe) && eqe.number == 1,
+	       "the event that was kept back does not come");
+	settle();
+	while (next_event(MOOR_EQ_COMPLETION, &eqe))
+		ones++;
+	expect(!ones, "%u more of them", ones);
+}
+
+TEST_CASE(gone_with_queue, "an event that is kept back goes with its queue", "EV-17", 0)
+{
+	struct moor_cmd_destroy_cq destroy = {
+		.hdr.opcode = MOOR_CMD_DESTROY_CQ, .cqn = 1,
+	};
+	struct moor_eqe eqe;
+	struct cq cq[2];
+	struct qp qp[2];
+	unsigned int n = 0;
+
+	self_connected(&qp[0], &cq[0], 0);
+	self_connected(&qp[1], &cq[1], 1);
+	fill_completion_eq(&qp[0], &cq[0]);
+	arm_cq(&cq[1], MOOR_CQ_ARM_ANY);
+	one_cqe(&qp[1], &cq[1]);
+	settle();
+	destroy_qp(&qp[1]);
+	must(destroy);
+	while (n < 1u << LOG_EQE && wait_event(MOOR_EQ_COMPLETION, &eqe))
+		n += expect(eqe.number == 0, "an event of CQ %u", eqe.number);
+	expect_no_event(MOOR_EQ_COMPLETION);
+}
+
+TEST_CASE(no_eq, "an event whose EQ does not exist is lost", "EV-18", 0)
+{
+	struct moor_cmd_destroy_eq destroy = {
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_ASYNC,
+	};
+	struct pair p;
+
+	make_pair(&p);
+	must(destroy);
+	expect(move(&p, MOOR_WQE_WRITE, p.buf[0], p.key[0], p.buf[1],
+		    p.key[1] ^ 1, 8).status == MOOR_WC_REM_ACCESS_ERR, "status");
+	settle();
+	make_eq(MOOR_EQ_ASYNC, LOG_EQE, eq_vector(MOOR_EQ_ASYNC));
+	expect_no_event(MOOR_EQ_ASYNC);
+	reconnect(&p);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1] ^ 1, p.buf[1], 8, false);
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What becomes visible before what (HWI 13). */
+#include <string.h>
+
+#include "traffic.h"
+
+#define WORDS	(BUF / 8)
+
+/* A buffer of counting words, each message with numbers of its own. */
+static void count_up(uint64_t addr, uint64_t first)
+{
+	uint64_t *words = at(addr), i;
+
+	for (i = 0; i < WORDS; i++)
+		words[i] = first + i;
+}
+
+/*
+ * Who sees a word sees all that come before it in its message and in those
+ * before. Looks from the end back, while it is written.
+ */
+static bool in_order(uint64_t addr, uint64_t first)
+{
+	const volatile uint64_t *words = at(addr);
+	uint64_t i, seen = 0;
+
+	for (i = WORDS; i--; ) {
+		uint64_t now = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+
+		if (now >= first)
+			seen = 1;
+		else if (seen)
+			return false;
+	}
+	return true;
+}
+
+TEST_CASE(byte_order, "what is received becomes visible in order, message after message",
+	  "ORD-4 ORD-5 ORD-1", 0)
+{
+	static const uint8_t opcodes[] = { MOOR_WQE_WRITE, MOOR_WQE_SEND,
+					   MOOR_WQE_READ };
+	unsigned int kind, round, looks = 0;
+	struct moor_cqe cqe;
+	struct pair p;
+
+	make_pair(&p);
+	for (kind = 0; kind < 3; kind++) {
+		bool read = opcodes[kind] == MOOR_WQE_READ;
+		uint64_t to = read ? p.buf[0] : p.buf[1];
+
+		for (round = 1; round <= 30; round++) {
+			uint64_t first = round * 1000000ull;
+
+			about("opcode %u, round %u", opcodes[kind], round);
+			count_up(read ? p.buf[1] : p.buf[0], first);
+			memset(at(to), 0, BUF);
+			if (opcodes[kind] == MOOR_WQE_SEND)
+				post_recv(&p.qp[1], 1, p.buf[1], BUF, p.key[1]);
+			post_send(&p.qp[0], (struct send_wr){
+				.opcode = opcodes[kind], .remote = p.buf[1],
+				.rkey = p.key[1], SGE(p.buf[0], BUF, p.key[0]),
+			});
+			do {
+				looks++;
+				if (!expect(in_order(to, first),
+					    "a later word before an earlier one"))
+					return;
+			} while (!peek_cqe(&p.cq[0], &cqe));
+			expect(same(p.buf[0], p.buf[1], BUF),
+			       "a CQE before its data");
+			wait_cqe(&p.cq[0]);
+			if (opcodes[kind] == MOOR_WQE_SEND)
+				wait_cqe(&p.cq[1]);
+		}
+	}
+	expect(looks, "never looked");
+}
+
+TEST_CASE(flag_behind_data, "a message after another: the flag comes after the data",
+	  "ORD-4", 0)
+{
+	volatile uint64_t *flag;
+	struct moor_cqe cqe;
+	unsigned int round;
+	struct pair p;
+
+	make_pair(&p);
+	flag = at(p.buf[1] + BUF - 8);
+	for (round = 1; round <= 60; round++) {
+		uint64_t number = round;
+
+		fill(p.buf[0], BUF - 8, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF - 8, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p.buf[1] + BUF - 8,
+			.rkey = p.key[1], .data = &number, .data_len = 8,
+		});
+		ring_send(&p.qp[0]);
+		need(wait_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
+		     "the flag does not come");
+		if (!expect(is_filled(p.buf[1], BUF - 8, round),
+			    "round %u: the flag before the data", round))
+			return;
+		need(wait_until(poll_cqe(&p.cq[0], &cqe)), "no CQE");
+	}
+}
+
+TEST_CASE(fence_register, "a read of FENCE: what was written to BAR2 governs", "ORD-2 ORD-3",
+	  0)
+{
+	struct moor_cpl_mr_query out;
+	unsigned int i;
+
+	for (i = 0; i < 200; i++) {
+		uint32_t key = make_mr(PD, i & 31, MEMORY_BASE + i, 64);
+
+		if (i & 1)
+			reg_read(MOOR_REG_FENCE);
+		if (!expect(!query(key, &out) && out.access == (i & 31) &&
+			    out.iova == MEMORY_BASE + i,
+			    "entry %u: status %u", i, answer.status))
+			return;
+	}
+}
+
+TEST_CASE(overlap, "source and target that overlap: it completes, whatever the bytes",
+	  "ORD-6", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	expect(!move(&p, MOOR_WQE_WRITE, p.buf[1], p.key[1], p.buf[1] + 100,
+		     p.key[1], 5000).status, "forwards");
+	expect(!move(&p, MOOR_WQE_WRITE, p.buf[1] + 100, p.key[1], p.buf[1],
+		     p.key[1], 5000).status, "backwards");
+	expect(!move(&p, MOOR_WQE_READ, p.buf[1], p.key[1], p.buf[1], p.key[1],
+		     5000).status, "onto itself");
+	fill(p.buf[0], BUF, 1);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], BUF, true);
+	expect(is_filled(p.buf[1], BUF, 1), "another message after them");
+}
+
+/* ---- RELAXED_ORDERING ---- */
+
+static void relax(struct pair *p)
+{
+	unsigned int i;
+
+	make_pair(p);
+	for (i = 0; i < 2; i++)
+		p->key[i] = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING,
+				    p->buf[i], BUF);
+}
+
+TEST_CASE(relaxed_cqe, "the flag: data is there before its CQE, and before the fence",
+	  "ORD-9 ORD-10 REV-5 MR-5", HAS(RELAXED_ORDERING))
+{
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	for (round = 0; round < 40; round++) {
+		uint32_t key = make_mr(PD, ALL_RIGHTS |
+				       MOOR_ACCESS_RELAXED_ORDERING, p.buf[1],
+				       BUF);
+
+		about("round %u", round);
+		fill(p.buf[0], BUF, round);
+		expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], BUF, true);
+		expect(is_filled(p.buf[1], BUF, round), "a WRITE");
+		fill(p.buf[0], 5000, round + 1);
+		post_recv(&p.qp[1], 5, p.buf[1], 5000, p.key[1]);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+			SGE(p.buf[0], 5000, p.key[0]),
+		});
+		expect_cqe(&p.cq[1], 5, MOOR_WC_SUCCESS, 0);
+		expect(is_filled(p.buf[1], 5000, round + 1), "a SEND");
+		fill(p.buf[1], BUF, round + 2);
+		expect_local(&p, MOOR_WQE_READ, p.key[0], p.buf[0], BUF, 0);
+		expect(is_filled(p.buf[0], BUF, round + 2), "a READ");
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+			.flags = UNSIGNALED, .rkey = key,
+			SGE(p.buf[0], BUF, p.key[0]),
+		});
+		expect(revoke(key) == REVOKED, "not revoked");
+		memset(at(p.buf[1]), 0xdd, BUF);
+		settle();
+		if (!expect(is_all(p.buf[1], BUF, 0xdd), "after the fence"))
+			return;
+		reconnect(&p);
+	}
+}
+
+TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with it",
+	  "ORD-11 ORD-14", HAS(RELAXED_ORDERING))
+{
+	volatile uint64_t *flag;
+	uint64_t place;
+	uint32_t key;
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	place = take(PAGE);
+	key = make_mr(PD, ALL_RIGHTS, place, PAGE);
+	flag = at(place);
+	for (round = 1; round <= 60; round++) {
+		uint64_t number = round;
+
+		fill(p.buf[0], BUF, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = place, .rkey = key,
+			.data = &number, .data_len = 8,
+		});
+		ring_send(&p.qp[0]);
+		need(wait_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
+		     "the flag does not come");
+		if (!expect(is_filled(p.buf[1], BUF, round),
+			    "round %u: before the data", round))
+			return;
+		wait_cqe(&p.cq[0]);
+	}
+}
+
+TEST_CASE(relaxed_atomic, "the flag: nothing passes an atomic", "ORD-12",
+	  HAS(RELAXED_ORDERING))
+{
+	volatile uint64_t *word;
+	uint64_t place;
+	uint32_t key;
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	if (!(dev.features & MOOR_FEATURE_ATOMICS)) {
+		expect(true, "no atomics");
+		return;
+	}
+	place = take(PAGE);
+	key = make_mr(PD, ALL_RIGHTS, place, PAGE);
+	word = at(place);
+	for (round = 1; round <= 60; round++) {
+		fill(p.buf[0], BUF, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF - 64, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_FETCH_ADD, .remote = place,
+			.rkey = key, SGE(p.buf[0] + BUF - 64, 8, p.key[0]),
+			.atomic = { .swap_add = 1 },
+		});
+		ring_send(&p.qp[0]);
+		need(wait_until(__atomic_load_n(word, __ATOMIC_ACQUIRE) == round),
+		     "the atomic is not done");
+		if (!expect(is_filled(p.buf[1], BUF - 64, round),
+			    "round %u: before the data", round))
+			return;
+		wait_cqe(&p.cq[0]);
+	}
+}
+
+TEST_CASE(relaxed_read_back, "the flag: a later message reads what an earlier one wrote",
+	  "ORD-13", HAS(RELAXED_ORDERING))
+{
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	for (round = 1; round <= 60; round++) {
+		fill(p.buf[0], 4096, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1] + 3, .rkey = p.key[1],
+			SGE(p.buf[0], 4096, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_READ, .remote = p.buf[1] + 3,
+			.rkey = p.key[1], SGE(p.buf[0] + 8192, 4096, p.key[0]),
+		});
+		ring_send(&p.qp[0]);
+		wait_cqe(&p.cq[0]);
+		if (!expect(same(p.buf[0], p.buf[0] + 8192, 4096),
+			    "round %u: other bytes", round))
+			return;
+	}
+}
+
+TEST_CASE(relaxed_window, "the flag of an MR counts for a window bound to it",
+	  "ORD-9 ORD-10", HAS(RELAXED_ORDERING))
+{
+	unsigned int type, round;
+	struct pair p;
+	uint32_t key;
+
+	relax(&p);
+	if (!(dev.features & (MOOR_FEATURE_MW_TYPE_1 |
+			      MOOR_FEATURE_MW_TYPE_2B))) {
+		expect(true, "no windows");
+		return;
+	}
+	type = dev.features & MOOR_FEATURE_MW_TYPE_1 ? MOOR_MRC_TYPE_MW_1 :
+						       MOOR_MRC_TYPE_MW_2;
+	key = make_window(PD, type);
+	post_send(&p.qp[1], (struct send_wr){
+		.opcode = MOOR_WQE_BIND_MW,
+		.bind = { .mw_key = key, .new_key = key, .mr_lkey = p.key[1],
+			  .access = ALL_REMOTE, .addr = p.buf[1],
+			  .length = BUF },
+	});
+	expect_cqe(&p.cq[1], 0, MOOR_WC_SUCCESS, 0);
+	for (round = 0; round < 20; round++) {
+		fill(p.buf[0], BUF, round);
+		expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], BUF, true);
+		expect(is_filled(p.buf[1], BUF, round), "round %u", round);
+	}
+}

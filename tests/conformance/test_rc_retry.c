@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Reliable connections: what is sent again, and what comes after an error (HWI 12). */
+#include <string.h>
+
+#include "traffic.h"
+
+static struct send_wr send_of(const struct pair *p, uint32_t len)
+{
+	return (struct send_wr){
+		.opcode = MOOR_WQE_SEND, .wr_id = 6,
+		SGE(p->buf[0], len, p->key[0]),
+	};
+}
+
+static void connect_with(struct pair *p, uint8_t rnr_timer, uint8_t rnr_retry,
+			 uint8_t timeout, uint8_t retry_cnt)
+{
+	unsigned int i;
+
+	reset_qp(&p->qp[0]);
+	reset_qp(&p->qp[1]);
+	for (i = 0; i < 2; i++) {
+		struct moor_cmd_modify_qp rtr = to_rtr(p->qp[!i].qpn);
+		struct moor_cmd_modify_qp rts = to_rts();
+
+		must_modify(&p->qp[i], to_init());
+		rtr.min_rnr_timer = rnr_timer;
+		must_modify(&p->qp[i], rtr);
+		rts.rnr_retry = rnr_retry;
+		rts.timeout = timeout;
+		rts.retry_cnt = retry_cnt;
+		must_modify(&p->qp[i], rts);
+	}
+}
+
+TEST_CASE(rnr, "no receive: retried after min_rnr_timer, rnr_retry times",
+	  "RC-10 RC-36 REV-6", 0)
+{
+	const uint64_t wait_ns = 10240000;	/* code 20 */
+	struct moor_eqe eqe;
+	uint64_t started, took;
+	unsigned int retry;
+	struct pair p;
+
+	make_pair(&p);
+	for (retry = 0; retry < 4; retry++) {
+		about("rnr_retry %u", retry);
+		connect_with(&p, 20, (uint8_t)retry, 14, 7);
+		drop_events(MOOR_EQ_ASYNC);
+		started = now_ns();
+		post_send(&p.qp[0], send_of(&p, 64));
+		expect_cqe(&p.cq[0], 6, MOOR_WC_RNR_RETRY_EXC_ERR, 0);
+		took = now_ns() - started;
+		expect(took >= retry * wait_ns, "after %llu us",
+		       (unsigned long long)took / 1000);
+		expect(query_qp(&p.qp[1]).state == MOOR_QPS_RTS,
+		       "the responder is not in RTS");
+		expect(!next_event(MOOR_EQ_ASYNC, &eqe), "event 0x%x", eqe.type);
+	}
+}
+
+TEST_CASE(rnr_ends, "a receive that comes while it is retried is taken", "RC-10", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 14, 7, 14, 7);
+	post_send(&p.qp[0], send_of(&p, 64));
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE_IMM, .wr_id = 7,
+	});
+	expect_no_cqe(&p.cq[0]);
+	post_recv(&p.qp[1], 9, p.buf[1], 64, p.key[1]);
+	expect_cqe(&p.cq[1], 9, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[1], 64, 1), "the data");
+	expect_no_cqe(&p.cq[0]);
+	post_recv(&p.qp[1], 10, 0, 0, 0);
+	expect_cqe(&p.cq[1], 10, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 7, MOOR_WC_SUCCESS, 0);
+}
+
+TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
+	  "RC-11 RC-32 RC-33 ERR-9", 0)
+{
+	static const char * const why[] = {
+		"no such QP", "a QP in RESET", "a QP in INIT", "a QP in ERR",
+		"a QP that is connected elsewhere", "a PSN out of turn",
+	};
+	struct moor_cmd_modify_qp cmd;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 6; i++) {
+		about("%s", why[i]);
+		connect_with(&p, 1, 2, 6, 2);
+		drop_events(MOOR_EQ_ASYNC);
+		fill(p.buf[1], BUF, 2);
+		if (i == 0) {
+			reset_qp(&p.qp[0]);
+			connect_qp(&p.qp[0], p.qp[1].qpn ^ 1u << 22);
+		} else if (i < 3) {
+			reset_qp(&p.qp[1]);
+			if (i == 2)
+				must_modify(&p.qp[1], to_init());
+		} else if (i == 3) {
+			must_modify(&p.qp[1], to_state(MOOR_QPS_ERR));
+		} else if (i == 4) {
+			reset_qp(&p.qp[1]);
+			connect_qp(&p.qp[1], p.qp[1].qpn);
+		} else {
+			reset_qp(&p.qp[1]);
+			must_modify(&p.qp[1], to_init());
+			cmd = to_rtr(p.qp[0].qpn);
+			cmd.rq_psn += 1000;
+			must_modify(&p.qp[1], cmd);
+		}
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .wr_id = 6,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], 64, p.key[0]),
+		});
+		expect_cqe(&p.cq[0], 6, MOOR_WC_RETRY_EXC_ERR,
+			   MOOR_SYN_NO_RESPONDER);
+		expect(is_filled(p.buf[1], BUF, 2), "something is written");
+	}
+}
+
+TEST_CASE(retry_count, "the time-out and its number of retries", "RC-11 RC-36", 0)
+{
+	uint64_t started, took;
+	unsigned int i;
+	struct pair p;
+
+	make_pair(&p);
+	for (i = 0; i < 4; i++) {
+		/* 4.096 us << 11: 8.4 ms, of which a device may take four times as much. */
+		about("retry_cnt %u", i);
+		connect_with(&p, 1, 1, 11, (uint8_t)i);
+		reset_qp(&p.qp[1]);
+		started = now_ns();
+		post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		expect_cqe(&p.cq[0], 0, MOOR_WC_RETRY_EXC_ERR,
+			   MOOR_SYN_NO_RESPONDER);
+		took = now_ns() - started;
+		expect(took >= (i + 1) * 8388608ull, "after %llu us",
+		       (unsigned long long)took / 1000);
+	}
+}
+
+TEST_CASE(path_returns, "a responder that comes back in time is found again",
+	  "RC-11 RC-1", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 1, 7, 14, 7);
+	must_modify(&p.qp[1], to_state(MOOR_QPS_RESET));
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 6, .remote = p.buf[1],
+		.rkey = p.key[1], SGE(p.buf[0], 64, p.key[0]),
+	});
+	expect_no_cqe(&p.cq[0]);
+	connect_qp(&p.qp[1], p.qp[0].qpn);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[1], 64, 1), "the data");
+}
+
+TEST_CASE(for_ever, "rnr_retry 7 and timeout 0 wait for ever", "RC-10 RC-36", 0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	connect_with(&p, 1, 7, 14, 7);
+	post_send(&p.qp[0], send_of(&p, 64));
+	for (i = 0; i < 3; i++)
+		expect_no_cqe(&p.cq[0]);
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	wait_cqe(&p.cq[1]);
+
+	connect_with(&p, 1, 1, 0, 1);
+	must_modify(&p.qp[1], to_state(MOOR_QPS_ERR));
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	for (i = 0; i < 3; i++)
+		expect_no_cqe(&p.cq[0]);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_ERR));
+	expect_cqe(&p.cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
+}
+
+/* ---- what comes after an error ---- */
+
+TEST_CASE(flush, "all later WQEs of both queues are flushed, in order",
+	  "RC-12 RC-13 RC-18 SYN-1 CQ-19", 0)
+{
+	struct pair p;
+	unsigned int i, sends = 0, receives = 0;
+
+	make_pair(&p);
+	for (i = 0; i < 6; i++)
+		post_recv(&p.qp[0], 100 + i, p.buf[0], 64, p.key[0]);
+	for (i = 0; i < 6; i++) {
+		struct send_wr wr = { .opcode = i ? MOOR_WQE_WRITE : 0x7f,
+				 .wr_id = i };
+
+		put_send(&p.qp[0], &wr);
+	}
+	ring_send(&p.qp[0]);
+	for (i = 0; i < 12; i++) {
+		struct moor_cqe cqe = wait_cqe(&p.cq[0]);
+
+		if (cqe.opcode & 0x80)
+			expect(cqe.wr_id == 100 + receives++ &&
+			       cqe.status == MOOR_WC_WR_FLUSH_ERR,
+			       "receive %llu, status %u",
+			       (unsigned long long)cqe.wr_id, cqe.status);
+		else
+			expect(cqe.wr_id == sends++ &&
+			       cqe.status == (cqe.wr_id ? MOOR_WC_WR_FLUSH_ERR :
+					      MOOR_WC_LOC_QP_OP_ERR),
+			       "send %llu, status %u",
+			       (unsigned long long)cqe.wr_id, cqe.status);
+	}
+	about("posted in ERR");
+	expect(query_qp(&p.qp[0]).state == MOOR_QPS_ERR, "not in ERR");
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE, .wr_id = 50 });
+	expect_cqe(&p.cq[0], 50, MOOR_WC_WR_FLUSH_ERR, 0);
+	post_send(&p.qp[0], (struct send_wr){ .opcode = 0x7f, .wr_id = 52 });
+	expect_cqe(&p.cq[0], 52, MOOR_WC_WR_FLUSH_ERR, 0);
+	post_recv(&p.qp[0], 51, p.buf[0], 64, p.key[0]);
+	expect_cqe(&p.cq[0], 51, MOOR_WC_WR_FLUSH_ERR, 0);
+}
+
+TEST_CASE(flush_by_command, "MODIFY_QP to ERR flushes what there is", "RC-13 RC-18 QP-14",
+	  0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	connect_with(&p, 20, 7, 14, 7);
+	for (i = 0; i < 3; i++)
+		post_send(&p.qp[0], send_of(&p, 64));
+	post_recv(&p.qp[0], 8, p.buf[0], 64, p.key[0]);
+	expect_no_cqe(&p.cq[0]);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_ERR));
+	for (i = 0; i < 4; i++) {
+		struct moor_cqe cqe = wait_cqe(&p.cq[0]);
+
+		expect(cqe.status == MOOR_WC_WR_FLUSH_ERR, "status %u",
+		       cqe.status);
+	}
+	/* What the peer sends meets nobody. */
+	post_send(&p.qp[1], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	connect_with(&p, 1, 2, 6, 2);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+}

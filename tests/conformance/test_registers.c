@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Registers, reset and set-up, features (HWI 4). */
+#include <linux/pci_regs.h>
+#include <string.h>
+
+#include "traffic.h"
+#include "vfio_user.h"
+
+static const struct {
+	uint32_t offset, size;
+	bool writable;
+	const char *name;
+} registers[] = {
+	{ MOOR_REG_MAGIC, 4, false, "MAGIC" },
+	{ MOOR_REG_VERSION, 4, false, "VERSION" },
+	{ MOOR_REG_STATUS, 4, false, "STATUS" },
+	{ MOOR_REG_CONTROL, 4, true, "CONTROL" },
+	{ MOOR_REG_FEATURES, 8, false, "FEATURES" },
+	{ MOOR_REG_PAGE_SIZES, 8, false, "PAGE_SIZES" },
+	{ MOOR_REG_NODE_GUID, 8, false, "NODE_GUID" },
+	{ MOOR_REG_MAC, 8, false, "MAC" },
+	{ MOOR_REG_MR_INDEX_BITS, 4, false, "MR_INDEX_BITS" },
+	{ MOOR_REG_MR_CONSUMER_FIRST, 4, false, "MR_CONSUMER_FIRST" },
+	{ MOOR_REG_NULL_LKEY, 4, false, "NULL_LKEY" },
+	{ MOOR_REG_MAX_MSG_SIZE, 4, false, "MAX_MSG_SIZE" },
+	{ MOOR_REG_QP_INDEX_BITS, 4, false, "QP_INDEX_BITS" },
+	{ MOOR_REG_MAX_CQ, 4, false, "MAX_CQ" },
+	{ MOOR_REG_MAX_EQ, 4, false, "MAX_EQ" },
+	{ MOOR_REG_MAX_LOG_WQE, 4, false, "MAX_LOG_WQE" },
+	{ MOOR_REG_MAX_SGE, 4, false, "MAX_SGE" },
+	{ MOOR_REG_MAX_INLINE, 4, false, "MAX_INLINE" },
+	{ MOOR_REG_MAX_LOG_CQE, 4, false, "MAX_LOG_CQE" },
+	{ MOOR_REG_MAX_GID, 4, false, "MAX_GID" },
+	{ MOOR_REG_MAX_RD_ATOMIC, 4, false, "MAX_RD_ATOMIC" },
+	{ MOOR_REG_MAX_LOG_CMD, 4, false, "MAX_LOG_CMD" },
+	{ MOOR_REG_MAX_LOG_EQE, 4, false, "MAX_LOG_EQE" },
+	{ MOOR_REG_NUM_VECTORS, 4, false, "NUM_VECTORS" },
+	{ MOOR_REG_MAX_MR_SIZE, 8, false, "MAX_MR_SIZE" },
+	{ MOOR_REG_DB_PAGES, 4, false, "DB_PAGES" },
+	{ MOOR_REG_KICK_OFFSET, 4, false, "KICK_OFFSET" },
+	{ MOOR_REG_DM_OFFSET, 8, false, "DM_OFFSET" },
+	{ MOOR_REG_DM_SIZE, 8, false, "DM_SIZE" },
+	{ MOOR_REG_CMD_BASE, 8, true, "CMD_BASE" },
+	{ MOOR_REG_CPL_BASE, 8, true, "CPL_BASE" },
+	{ MOOR_REG_CMD_LOG_SIZE, 4, true, "CMD_LOG_SIZE" },
+	{ MOOR_REG_DOZE_ADDR, 8, true, "DOZE_ADDR" },
+	{ MOOR_REG_FENCE, 4, false, "FENCE" },
+	{ MOOR_REG_CLOCK, 8, false, "CLOCK" },
+	{ MOOR_REG_FATAL_CODE, 4, false, "FATAL_CODE" },
+};
+
+#define NUM_REGISTERS	(sizeof(registers) / sizeof(registers[0]))
+
+static bool is_listed(uint32_t offset)
+{
+	unsigned int i;
+
+	for (i = 0; i < NUM_REGISTERS; i++)
+		if (offset - registers[i].offset < registers[i].size)
+			return true;
+	return false;
+}
+
+static uint64_t read_register(unsigned int i)
+{
+	return registers[i].size == 8 ? reg_read64(registers[i].offset) :
+					reg_read(registers[i].offset);
+}
+
+TEST_CASE(reset_values, "registers after a reset", "REG-4 CTL-2", 0)
+{
+	unsigned int i;
+
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	for (i = 0; i < NUM_REGISTERS; i++)
+		if (registers[i].writable)
+			expect(!read_register(i), "%s is 0x%llx", registers[i].name,
+			       (unsigned long long)read_register(i));
+	expect((reg_read(MOOR_REG_STATUS) & ~MOOR_STATUS_LINK_UP) ==
+	       MOOR_STATUS_READY, "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
+	expect(!reg_read(MOOR_REG_FATAL_CODE), "FATAL_CODE is %u",
+	       reg_read(MOOR_REG_FATAL_CODE));
+	expect(!reg_read(MOOR_REG_FENCE), "FENCE is %u", reg_read(MOOR_REG_FENCE));
+}
+
+TEST_CASE(read_only, "writes to read-only registers change nothing", "REG-3 REG-4", 0)
+{
+	static const uint64_t ones = ~0ull;
+	unsigned int i;
+
+	host_reset();
+	for (i = 0; i < NUM_REGISTERS; i++) {
+		uint64_t before = read_register(i);
+
+		if (registers[i].writable || registers[i].offset == MOOR_REG_CLOCK)
+			continue;
+		vfio_user_write(MOOR_BAR_REGS, registers[i].offset, &ones,
+				registers[i].size);
+		expect(read_register(i) == before, "%s can be written",
+		       registers[i].name);
+	}
+}
+
+TEST_CASE(not_listed, "offsets that are no register read as zero, and take nothing",
+	  "REG-3", 0)
+{
+	uint32_t offset;
+
+	host_reset();
+	for (offset = 0; offset < MOOR_MSIX_TABLE_OFFSET; offset += 4) {
+		if (is_listed(offset) || (offset > 0x400 && offset % 0x1fc))
+			continue;
+		reg_write(offset, 0x5a5a5a5a);
+		if (!expect(!reg_read(offset), "0x%x reads as 0x%x", offset,
+			    reg_read(offset)))
+			return;
+	}
+	expect(!reg_read(MOOR_REG_CMD_BASE) && !reg_read(MOOR_REG_CONTROL),
+	       "a neighbour has changed");
+}
+
+TEST_CASE(halves, "an eight-byte register is two halves", "REG-1", 0)
+{
+	static const uint32_t wide[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
+					 MOOR_REG_DOZE_ADDR };
+	unsigned int i;
+
+	host_reset();
+	for (i = 0; i < 3; i++) {
+		about("0x%x", wide[i]);
+		reg_write64(wide[i], 0x123456789000);
+		expect(reg_read64(wide[i]) == 0x123456789000 &&
+		       reg_read(wide[i]) == 0x56789000 &&
+		       reg_read(wide[i] + 4) == 0x1234, "written whole");
+		reg_write(wide[i], 0x9abcd000);
+		expect(reg_read64(wide[i]) == 0x12349abcd000, "the lower half");
+		reg_write(wide[i] + 4, 0x4321);
+		expect(reg_read64(wide[i]) == 0x43219abcd000, "the upper half");
+	}
+	about(NULL);
+	expect((uint32_t)reg_read64(MOOR_REG_NODE_GUID) ==
+	       reg_read(MOOR_REG_NODE_GUID) &&
+	       reg_read64(MOOR_REG_NODE_GUID) >> 32 ==
+	       reg_read(MOOR_REG_NODE_GUID + 4), "NODE_GUID in halves differs");
+}
+
+/* Least and greatest value. */
+static const struct {
+	uint32_t offset;
+	uint64_t least, most;
+} ranges[] = {
+	{ MOOR_REG_MR_INDEX_BITS, 12, 20 },
+	{ MOOR_REG_MAX_MSG_SIZE, 1u << 12, 1u << 31 },
+	{ MOOR_REG_QP_INDEX_BITS, 2, 24 },
+	{ MOOR_REG_MAX_CQ, 1, 1u << 24 },
+	{ MOOR_REG_MAX_EQ, 3, 120 },
+	{ MOOR_REG_MAX_LOG_WQE, 0, 24 },
+	{ MOOR_REG_MAX_SGE, 1, 30 },
+	{ MOOR_REG_MAX_INLINE, 0, 480 },
+	{ MOOR_REG_MAX_LOG_CQE, 1, 24 },
+	{ MOOR_REG_MAX_GID, 1, 255 },
+	{ MOOR_REG_MAX_RD_ATOMIC, 1, 255 },
+	{ MOOR_REG_MAX_LOG_CMD, 1, 16 },
+	{ MOOR_REG_MAX_LOG_EQE, 7, 24 },
+	{ MOOR_REG_NUM_VECTORS, 3, 2048 },
+	{ MOOR_REG_DB_PAGES, 2, 1u << 19 },
+	{ MOOR_REG_STATUS, MOOR_STATUS_READY, 0xf },
+	{ MOOR_REG_FENCE, 0, 0 },
+};
+
+TEST_CASE(capacities, "capacities are in their ranges", "REG-4 REG-6 KEY-1", 0)
+{
+	uint64_t mac = reg_read64(MOOR_REG_MAC);
+	unsigned int i;
+
+	expect(dev.consumer_first > MOOR_MR_INDEX_FIRST &&
+	       dev.consumer_first <= dev.num_keys, "MR_CONSUMER_FIRST is %u",
+	       dev.consumer_first);
+	expect(dev.null_lkey >> dev.nonce_bits == MOOR_MR_INDEX_NULL,
+	       "NULL_LKEY is 0x%x", dev.null_lkey);
+	expect(dev.page_sizes & MOOR_BIT(12) &&
+	       !(dev.page_sizes & MOOR_MASK(11, 0)), "PAGE_SIZES is 0x%llx",
+	       (unsigned long long)dev.page_sizes);
+	expect(reg_read64(MOOR_REG_NODE_GUID), "NODE_GUID is 0");
+	expect(mac && !(mac & 1) && !(mac >> 48), "MAC is 0x%llx",
+	       (unsigned long long)mac);
+	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		expect(reg_read(ranges[i].offset) >= ranges[i].least &&
+		       reg_read(ranges[i].offset) <= ranges[i].most,
+		       "register 0x%x is %u", ranges[i].offset,
+		       reg_read(ranges[i].offset));
+	expect(dev.max_mr_size >= 1u << 12 && dev.max_mr_size <= 1ull << 63,
+	       "MAX_MR_SIZE is 0x%llx", (unsigned long long)dev.max_mr_size);
+	expect(!(dev.kick_offset % PAGE) && !(dev.dm_size % PAGE),
+	       "KICK_OFFSET or DM_SIZE is not whole pages");
+	expect(!(dev.features & MOOR_FEATURE_DM) == !dev.dm_size,
+	       "DM_SIZE is 0x%llx", (unsigned long long)dev.dm_size);
+}
+
+TEST_CASE(clock_runs, "CLOCK counts nanoseconds since the last reset", "REG-4 REG-7", 0)
+{
+	uint64_t host = now_ns(), nic = reg_read64(MOOR_REG_CLOCK), late;
+	unsigned int i;
+
+	while (now_ns() - host < 20000000)
+		breathe();
+	nic = reg_read64(MOOR_REG_CLOCK) - nic;
+	late = now_ns() - host;
+	expect(nic >= 15000000 && nic <= late + 5000000,
+	       "%llu ns of its own in %llu", (unsigned long long)nic,
+	       (unsigned long long)late);
+	host = now_ns();
+	host_reset();
+	nic = reg_read64(MOOR_REG_CLOCK);
+	expect(nic <= now_ns() - host, "%llu ns right after a reset",
+	       (unsigned long long)nic);
+	for (i = 0; i < 1000; i++) {
+		late = reg_read64(MOOR_REG_CLOCK);
+		if (!expect(late >= nic, "it goes backwards"))
+			break;
+		nic = late;
+	}
+}
+
+/* ---- reset ---- */
+
+/* Something everywhere: registers, entries, slots, objects, traffic under way. */
+static void leave_traces(struct pair *p)
+{
+	unsigned int i;
+
+	bus_master(true);
+	host_reset();
+	host_enable();
+	make_eq(MOOR_EQ_ASYNC, LOG_EQE, 0);
+	make_eq(MOOR_EQ_COMPLETION, LOG_EQE, 0);
+	must(((struct moor_cmd_set_gid){
+		.hdr.opcode = MOOR_CMD_SET_GID, .type = MOOR_GID_ROCE_V2,
+		.vlan = MOOR_GID_NO_VLAN, .gid = { 0xfe, 0x80, [15] = 1 },
+	}));
+	make_pair(p);
+	for (i = 0; i < DEPTH; i++)
+		put_send(&p->qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p->buf[1],
+			.rkey = p->key[1], SGE(p->buf[0], BUF, p->key[0]),
+		});
+	ring_send(&p->qp[0]);
+}
+
+static void expect_no_traces(const struct pair *p)
+{
+	uint64_t i, bad = 0;
+
+	need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY),
+	     "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
+	expect((reg_read(MOOR_REG_STATUS) & ~MOOR_STATUS_LINK_UP) ==
+	       MOOR_STATUS_READY, "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
+	for (i = 0; i < NUM_REGISTERS; i++)
+		if (registers[i].writable)
+			expect(!read_register((unsigned int)i), "%s is 0x%llx",
+			       registers[i].name, (unsigned long long)
+			       read_register((unsigned int)i));
+	memset(at(p->buf[1]), 0xee, BUF);
+	memset(at(p->cq[0].ring), 0xee, PAGE);
+	for (i = 0; i < (uint64_t)key_index(p->key[1]) * 8 + 8; i++)
+		bad |= bar_read64(MOOR_BAR_MR, i * 8);
+	expect(!bad, "BAR2 is not zero");
+	for (i = bad = 0; i < 2 * MOOR_DB_SLOTS_PER_PAGE; i++)
+		bad |= bar_read64(MOOR_BAR_DB, i * 8);
+	expect(!bad, "the doorbell pages are not zero");
+	for (i = 0; i < 100; i++)
+		reg_read(MOOR_REG_STATUS);
+	expect(is_all(p->buf[1], BUF, 0xee) && is_all(p->cq[0].ring, PAGE, 0xee),
+	       "there is DMA after the reset");
+}
+
+/* Whatever there was, a driver can begin anew. */
+static void expect_no_objects(const struct pair *p)
+{
+	struct moor_cmd_query_qp query_qp = {
+		.hdr.opcode = MOOR_CMD_QUERY_QP, .qpn = p->qp[0].qpn,
+	};
+	struct moor_cmd_destroy_cq destroy_cq = {
+		.hdr.opcode = MOOR_CMD_DESTROY_CQ, .cqn = p->cq[0].cqn,
+	};
+	struct moor_cmd_destroy_eq destroy_eq = {
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_ASYNC,
+	};
+	struct moor_cpl_mr_query out;
+
+	bus_master(true);
+	host_enable();
+	refused(query_qp, MOOR_CMD_BAD_INDEX, qpn, "the QP is still there");
+	refused(destroy_cq, MOOR_CMD_BAD_INDEX, cqn, "the CQ is still there");
+	refused(destroy_eq, MOOR_CMD_BAD_INDEX, eqn, "the EQ is still there");
+	expect(query(p->key[1], &out) == MOOR_CMD_BAD_INDEX,
+	       "the MR is still there");
+}
+
+TEST_CASE(reset, "CONTROL.RESET: everything is gone, the configuration space stays",
+	  "CTL-1 CTL-2 CTL-3 CTL-6 CTL-12", 0)
+{
+	struct pair p;
+
+	leave_traces(&p);
+	host_reset();
+	expect(!reg_read(MOOR_REG_CONTROL), "CONTROL.RESET reads as %u",
+	       reg_read(MOOR_REG_CONTROL));
+	expect(config_read16(PCI_COMMAND) & PCI_COMMAND_MASTER,
+	       "Bus Master Enable is gone");
+	expect_no_traces(&p);
+	expect_no_objects(&p);
+}
+
+TEST_CASE(flr, "FLR: the same, and the configuration space is reset", "CTL-5 CTL-3", 0)
+{
+	uint32_t cap = config_capability(PCI_CAP_ID_EXP);
+	struct pair p;
+
+	leave_traces(&p);
+	device_flr();
+	expect(!(config_read16(cap + PCI_EXP_DEVCTL) & PCI_EXP_DEVCTL_BCR_FLR),
+	       "the bit that asks for it stays");
+	expect_no_traces(&p);
+	expect(!(config_read16(PCI_COMMAND) & PCI_COMMAND_MASTER),
+	       "Bus Master Enable is still set");
+	expect_no_objects(&p);
+
+	leave_traces(&p);
+	device_platform_reset();
+	expect_no_traces(&p);
+	expect_no_objects(&p);
+}
+
+TEST_CASE(disable, "CONTROL with ENABLE clear stops the function as a reset does",
+	  "CTL-10", 0)
+{
+	struct pair p;
+
+	leave_traces(&p);
+	reg_write(MOOR_REG_CONTROL, 0);
+	expect_no_traces(&p);
+	expect_no_objects(&p);
+}
+
+TEST_CASE(reset_anywhere, "reset works in every state", "CTL-6 CTL-3 ERR-3", 0)
+{
+	host_reset();
+	host_reset();
+	host_enable();
+	expect(!nop(), "after two resets");
+
+	/* A command under way, and one that makes the device fail. */
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	host_set_up_registers(0);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	need(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL, "no failure");
+	host_reset();
+	host_enable();
+	expect(!nop(), "after a failure");
+
+	bus_master(false);
+	host_reset();
+	bus_master(true);
+	host_enable();
+	expect(!nop(), "without Bus Master Enable");
+
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET | MOOR_CONTROL_ENABLE);
+	need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY),
+	     "not ready");
+	expect(!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED),
+	       "RESET with ENABLE: it is enabled");
+	host_reset();
+	host_enable();
+	expect(!nop(), "RESET with ENABLE");
+}
+
+/* ---- set-up ---- */
+
+static void try_set_up(const char *what, uint32_t reg, uint64_t value,
+		       bool accepted)
+{
+	uint32_t status, code;
+
+	about("%s", what);
+	host_reset();
+	host_set_up_registers(dev.max_log_cmd < LOG_RING ? dev.max_log_cmd :
+							   LOG_RING);
+	reg_write64(reg, value);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	status = reg_read(MOOR_REG_STATUS);
+	code = reg_read(MOOR_REG_FATAL_CODE);
+	expect(!(status & MOOR_STATUS_ENABLED) == !accepted &&
+	       !(status & MOOR_STATUS_FATAL) == accepted, "STATUS is 0x%x",
+	       status);
+	expect(accepted ? !code : code == MOOR_FATAL_BAD_SETUP,
+	       "FATAL_CODE is %u", code);
+}
+
+TEST_CASE(set_up, "ENABLE answers with ENABLED, or with FATAL and a reason",
+	  "CTL-8 CTL-13 CMD-1 ERR-1", 0)
+{
+	uint64_t ring = take(MOOR_CMD_SIZE << LOG_RING);
+
+	try_set_up("all is well", MOOR_REG_CMD_BASE, ring, true);
+	expect(reg_read(MOOR_REG_CONTROL) == MOOR_CONTROL_ENABLE,
+	       "CONTROL is 0x%x", reg_read(MOOR_REG_CONTROL));
+	try_set_up("rings of two", MOOR_REG_CMD_LOG_SIZE, 1, true);
+	try_set_up("CMD_BASE + 8", MOOR_REG_CMD_BASE, ring + 8, false);
+	try_set_up("CMD_BASE + 2048", MOOR_REG_CMD_BASE, ring + 2048, false);
+	try_set_up("CPL_BASE + 64", MOOR_REG_CPL_BASE, ring + 64, false);
+	try_set_up("CMD_LOG_SIZE 0", MOOR_REG_CMD_LOG_SIZE, 0, false);
+	try_set_up("CMD_LOG_SIZE beyond MAX_LOG_CMD", MOOR_REG_CMD_LOG_SIZE,
+		   dev.max_log_cmd + 1, false);
+	try_set_up("CMD_LOG_SIZE 32", MOOR_REG_CMD_LOG_SIZE, 32, false);
+	try_set_up("CMD_LOG_SIZE of all ones", MOOR_REG_CMD_LOG_SIZE, ~0u, false);
+	if (dev.features & MOOR_FEATURE_DOZES)
+		try_set_up("DOZE_ADDR + 2", MOOR_REG_DOZE_ADDR, ring + 2, false);
+	bus_master(false);
+	try_set_up("without Bus Master Enable", MOOR_REG_CMD_BASE, ring, false);
+}
+
+TEST_CASE(unreachable_set_up, "a ring or a dozing word that DMA does not reach",
+	  "CTL-13 ERR-1 ERR-2", 0)
+{
+	static const uint32_t regs[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
+					 MOOR_REG_DOZE_ADDR };
+	uint32_t code;
+	unsigned int i;
+
+	for (i = 0; i < (dev.features & MOOR_FEATURE_DOZES ? 3 : 2); i++) {
+		about("register 0x%x", regs[i]);
+		host_reset();
+		host_set_up_registers(1);
+		reg_write64(regs[i], NOWHERE);
+		reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+		if (!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL)) {
+			const uint32_t one = 1;
+
+			store_slot(MOOR_DB_SLOT_CMD_PRODUCER, 1);
+			vfio_user_write(MOOR_BAR_DB, dev.kick_offset, &one, 4);
+		}
+		need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL),
+		     "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
+		code = reg_read(MOOR_REG_FATAL_CODE);
+		expect(code == MOOR_FATAL_BAD_SETUP || code == MOOR_FATAL_DMA,
+		       "FATAL_CODE is %u", code);
+	}
+}
+
+TEST_CASE(control_writes, "ENABLE twice, ENABLE when FATAL, reserved bits",
+	  "CTL-14 CTL-15 ERR-3", 0)
+{
+	static const uint32_t reserved[] = { 4, 1u << 31, 0xfffffffc };
+	unsigned int i;
+
+	expect(!nop(), "enabled");
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	expect(!nop(), "enabled twice");
+	for (i = 0; i < 3; i++) {
+		about("0x%x", reserved[i]);
+		reg_write(MOOR_REG_CONTROL, reserved[i]);
+		reg_write(MOOR_REG_CONTROL, reserved[i] | MOOR_CONTROL_RESET);
+		expect(reg_read(MOOR_REG_CONTROL) == MOOR_CONTROL_ENABLE &&
+		       reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED &&
+		       !nop(), "it has an effect");
+	}
+	host_reset();
+	host_set_up_registers(LOG_RING);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE | 4);
+	expect(!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED),
+	       "ENABLE with a reserved bit enables");
+	about("when FATAL");
+	reg_write(MOOR_REG_CMD_LOG_SIZE, 0);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	reg_write(MOOR_REG_CMD_LOG_SIZE, 1);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	expect(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL &&
+	       !(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED),
+	       "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
+	about("CONTROL 0 leads out as RESET does");
+	reg_write(MOOR_REG_CONTROL, 0);
+	need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY), "not ready");
+	expect(!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL) &&
+	       !reg_read(MOOR_REG_FATAL_CODE), "STATUS is 0x%x",
+	       reg_read(MOOR_REG_STATUS));
+}
+
+TEST_CASE(largest_ring, "command rings of every size up to MAX_LOG_CMD",
+	  "CMD-1 CMD-7 CTL-8", 0)
+{
+	uint32_t log;
+	unsigned int i;
+
+	for (log = 1; log <= dev.max_log_cmd && log <= 16; log++) {
+		about("%u entries", 1u << log);
+		host_reset();
+		host_set_up_registers(log);
+		reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+		need(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED,
+		     "FATAL_CODE %u", reg_read(MOOR_REG_FATAL_CODE));
+		for (i = 0; i < 5u << (log < 5 ? log : 0); i++)
+			if (!expect(!nop(), "command %u", i))
+				break;
+	}
+}
+
+TEST_CASE(enabled_registers, "ring registers are read-only while enabled", "CTL-9", 0)
+{
+	static const uint32_t regs[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
+					 MOOR_REG_DOZE_ADDR };
+	uint32_t log = reg_read(MOOR_REG_CMD_LOG_SIZE);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		uint64_t before = reg_read64(regs[i]);
+
+		reg_write64(regs[i], MEMORY_BASE + MEMORY_SIZE / 2);
+		reg_write(regs[i] + 4, 77);
+		expect(reg_read64(regs[i]) == before, "0x%x has changed", regs[i]);
+	}
+	reg_write(MOOR_REG_CMD_LOG_SIZE, log + 1);
+	expect(reg_read(MOOR_REG_CMD_LOG_SIZE) == log, "CMD_LOG_SIZE has changed");
+	expect(!nop(), "and commands do not work any more");
+}
+
+TEST_CASE(link, "STATUS has the bits it is said to have; loopback needs no link",
+	  "CTL-11", 0)
+{
+	uint32_t status = reg_read(MOOR_REG_STATUS);
+	struct pair p;
+
+	expect((status & ~MOOR_STATUS_LINK_UP) ==
+	       (MOOR_STATUS_READY | MOOR_STATUS_ENABLED), "STATUS is 0x%x",
+	       status);
+	make_pair(&p);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+}
+
+/* ---- features ---- */
+
+static uint8_t wqe_status(uint8_t opcode)
+{
+	struct pair p;
+
+	drop_events(MOOR_EQ_ASYNC);
+	host_begin();
+	make_pair(&p);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = opcode, .remote = p.buf[1], .rkey = p.key[1],
+		.num_sge = opcode <= MOOR_WQE_FETCH_ADD,
+		.sge = { { .addr = p.buf[0], .length = 8, .lkey = p.key[0] } },
+	});
+	return wait_cqe(&p.cq[0]).status;
+}
+
+static uint8_t command_status(uint8_t opcode)
+{
+	struct moor_cmd_hdr cmd = { .opcode = opcode };
+
+	return command(&cmd, sizeof(cmd));
+}
+
+TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
+	  "FEAT-1 FEAT-2 FEAT-3 CMD-9 RC-5 RSV-2", 0)
+{
+	const uint64_t f = dev.features;
+	bool windows = f & (MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B);
+	bool invalidate = f & (MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_FAST_REG);
+	const struct {
+		bool offered;
+		uint8_t opcode;
+	} commands[] = {
+		{ false, 0x7f }, { false, 0x24 }, { false, 0xff },
+		{ false, 0x43 }, { false, 0x44 },
+		{ windows, MOOR_CMD_MR_WINDOWS },
+	}, wqes[] = {
+		{ false, 0x0b }, { false, 0x7f }, { false, 0x80 },
+		{ false, 0x81 }, { false, 0xff },
+		{ f & MOOR_FEATURE_ATOMICS, MOOR_WQE_CMP_SWAP },
+		{ f & MOOR_FEATURE_ATOMICS, MOOR_WQE_FETCH_ADD },
+		{ windows, MOOR_WQE_BIND_MW },
+		{ invalidate, MOOR_WQE_LOCAL_INV },
+		{ invalidate, MOOR_WQE_SEND_INV },
+		{ f & MOOR_FEATURE_FAST_REG, MOOR_WQE_REG_MR },
+	}, types[] = {
+		{ f & MOOR_FEATURE_FAST_REG, MOOR_MRC_TYPE_FAST_REG },
+		{ f & MOOR_FEATURE_MW_TYPE_1, MOOR_MRC_TYPE_MW_1 },
+		{ f & MOOR_FEATURE_MW_TYPE_2B, MOOR_MRC_TYPE_MW_2 },
+		{ false, 6 }, { false, 0xff },
+	};
+	struct moor_mr_context entry = { .pd = PD };
+	struct moor_cpl_mr_query out;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!commands[i].offered)
+			expect(command_status(commands[i].opcode) ==
+			       MOOR_CMD_BAD_OPCODE, "command 0x%02x is known",
+			       commands[i].opcode);
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!types[i].offered && dev.consumer_first < dev.num_keys) {
+			uint32_t key = take_consumer_key();
+
+			entry.max_pages = types[i].opcode ==
+					  MOOR_MRC_TYPE_FAST_REG;
+			write_entry(key, &entry, types[i].opcode);
+			expect(query(key, &out) == MOOR_CMD_BAD_INDEX,
+			       "entries of type %u are known", types[i].opcode);
+		}
+	for (i = 0; i < sizeof(wqes) / sizeof(wqes[0]); i++)
+		if (!wqes[i].offered) {
+			uint8_t status = wqe_status(wqes[i].opcode);
+
+			expect(status == MOOR_WC_LOC_QP_OP_ERR,
+			       "opcode 0x%02x: status %u", wqes[i].opcode, status);
+		}
+}
+
+TEST_CASE(idle_rights, "a right whose feature is absent is no mistake", "FEAT-4", 0)
+{
+	struct pair p;
+	uint32_t key;
+
+	make_pair(&p);
+	key = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, p.buf[1], BUF);
+	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 64, true);
+	expect_remote(&p, MOOR_WQE_READ, key, p.buf[1], 64, true);
+}

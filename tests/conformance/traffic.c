@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <string.h>
+
+#include "traffic.h"
+
+/* Retries are over soon: 4.096 us << 6, twice. */
+#define TIMEOUT		6
+#define RETRIES		2
+#define MIN_RNR_TIMER	1
+#define PATH_MTU	3	/* 1024 bytes */
+
+/* ---- completion queues ---- */
+
+struct moor_cmd_create_cq cq_command(struct cq *cq, uint32_t cqn,
+				     unsigned int log_cqe)
+{
+	*cq = (struct cq){ .cqn = cqn, .log_cqe = log_cqe };
+	cq->ring = take(sizeof(struct moor_cqe) << log_cqe);
+	cq->slot = take_slot();
+	return (struct moor_cmd_create_cq){
+		.hdr.opcode = MOOR_CMD_CREATE_CQ, .cqn = cqn,
+		.eqn = MOOR_EQ_COMPLETION, .doorbell = cq->slot,
+		.log_cqe = (uint8_t)log_cqe, .ring = flat(cq->ring),
+	};
+}
+
+void make_cq(struct cq *cq, uint32_t cqn, unsigned int log_cqe)
+{
+	struct moor_cmd_create_cq cmd = cq_command(cq, cqn, log_cqe);
+
+	must(cmd);
+}
+
+/* Arm and sequence stay what they are: the request stands till it is answered. */
+void free_cqes(const struct cq *cq)
+{
+	store_slot(cq->slot, cq->consumer | (uint64_t)cq->arm << 32 |
+		   (uint64_t)cq->arm_seq << 34);
+}
+
+void arm_cq(struct cq *cq, enum moor_cq_arm how)
+{
+	cq->arm = how;
+	cq->arm_seq++;
+	free_cqes(cq);
+}
+
+bool peek_cqe(const struct cq *cq, struct moor_cqe *cqe)
+{
+	uint32_t size = 1u << cq->log_cqe;
+	struct moor_cqe *entry = (struct moor_cqe *)at(cq->ring) +
+				 (cq->consumer & (size - 1));
+	uint32_t phase = !(cq->consumer & size);
+
+	if ((__atomic_load_n(&entry->phase, __ATOMIC_ACQUIRE) & 1) != phase)
+		return false;
+	*cqe = *entry;
+	return true;
+}
+
+bool poll_cqe(struct cq *cq, struct moor_cqe *cqe)
+{
+	if (!peek_cqe(cq, cqe))
+		return false;
+	cq->consumer++;
+	free_cqes(cq);
+	return true;
+}
+
+struct moor_cqe wait_cqe(struct cq *cq)
+{
+	struct moor_cqe cqe = { 0 };
+
+	need(wait_until(poll_cqe(cq, &cqe)), "no CQE in CQ %u", cq->cqn);
+	return cqe;
+}
+
+struct moor_cqe expect_cqe(struct cq *cq, uint64_t wr_id, uint8_t status,
+			   uint8_t syndrome)
+{
+	struct moor_cqe cqe = wait_cqe(cq);
+
+	expect(cqe.wr_id == wr_id && cqe.status == status &&
+	       cqe.syndrome == syndrome,
+	       "CQE of %llu: status %u, syndrome %u, where %llu: %u, %u was due",
+	       (unsigned long long)cqe.wr_id, cqe.status, cqe.syndrome,
+	       (unsigned long long)wr_id, status, syndrome);
+	return cqe;
+}
+
+void expect_no_cqe(struct cq *cq)
+{
+	struct moor_cqe cqe;
+
+	settle();
+	if (peek_cqe(cq, &cqe))
+		expect(false, "CQE of %llu, status %u, where none was due",
+		       (unsigned long long)cqe.wr_id, cqe.status);
+}
+
+/* ---- queue pairs ---- */
+
+uint32_t take_qpn(void)
+{
+	static uint32_t next;
+	uint32_t index = next++ & ((1u << dev.qp_index_bits) - 1);
+
+	return (index | 0x5u << dev.qp_index_bits) & 0xffffff;
+}
+
+struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
+				     const struct cq *recv_cq)
+{
+	*qp = (struct qp){
+		.qpn = take_qpn(), .sq_slot = take_slot(),
+		.rq_slot = take_slot(), .log_depth = LOG_DEPTH,
+		.log_stride = LOG_STRIDE,
+		.sq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
+		.rq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
+	};
+	return (struct moor_cmd_create_qp){
+		.hdr.opcode = MOOR_CMD_CREATE_QP, .qpn = qp->qpn, .pd = PD,
+		.send_cqn = send_cq->cqn, .recv_cqn = recv_cq->cqn,
+		.cookie = ~qp->qpn, .type = MOOR_QP_RC,
+		.log_sq_depth = LOG_DEPTH, .log_sq_stride = LOG_STRIDE,
+		.log_rq_depth = LOG_DEPTH, .log_rq_stride = LOG_STRIDE,
+		.sq_doorbell = qp->sq_slot, .rq_doorbell = qp->rq_slot,
+		.sq = flat(qp->sq), .rq = flat(qp->rq),
+	};
+}
+
+void make_qp(struct qp *qp, const struct cq *send_cq, const struct cq *recv_cq)
+{
+	struct moor_cmd_create_qp cmd = qp_command(qp, send_cq, recv_cq);
+
+	must(cmd);
+}
+
+void destroy_qp(const struct qp *qp)
+{
+	struct moor_cmd_destroy_qp cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_QP, .qpn = qp->qpn,
+	};
+
+	must(cmd);
+}
+
+struct moor_cmd_modify_qp to_init(void)
+{
+	return (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_ACCESS,
+		.state = MOOR_QPS_INIT, .access = ALL_REMOTE,
+	};
+}
+
+struct moor_cmd_modify_qp to_rtr(uint32_t peer)
+{
+	return (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_PATH |
+			MOOR_QP_ATTR_PATH_MTU | MOOR_QP_ATTR_DEST_QPN |
+			MOOR_QP_ATTR_RQ_PSN | MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC |
+			MOOR_QP_ATTR_MIN_RNR_TIMER,
+		.state = MOOR_QPS_RTR, .path_mtu = PATH_MTU, .dest_qpn = peer,
+		.rq_psn = 0x123, .max_dest_rd_atomic = 1,
+		.min_rnr_timer = MIN_RNR_TIMER, .sgid_index = GID_INDEX,
+		.hop_limit = 1, .dmac = { 2, 0, 0, 0, 0, 1 },
+		.dgid = { 0xfe, 0x80, [15] = 1 },
+	};
+}
+
+struct moor_cmd_modify_qp to_rts(void)
+{
+	return (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_SQ_PSN |
+			MOOR_QP_ATTR_MAX_RD_ATOMIC | MOOR_QP_ATTR_TIMEOUT |
+			MOOR_QP_ATTR_RETRY_CNT | MOOR_QP_ATTR_RNR_RETRY,
+		.state = MOOR_QPS_RTS, .sq_psn = 0x123, .max_rd_atomic = 1,
+		.timeout = TIMEOUT, .retry_cnt = RETRIES, .rnr_retry = RETRIES,
+	};
+}
+
+struct moor_cmd_modify_qp to_state(enum moor_qp_state state)
+{
+	return (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE, .state = (uint8_t)state,
+	};
+}
+
+uint8_t modify(const struct qp *qp, struct moor_cmd_modify_qp cmd)
+{
+	cmd.hdr.opcode = MOOR_CMD_MODIFY_QP;
+	cmd.qpn = qp->qpn;
+	return do_command(cmd);
+}
+
+void must_modify(const struct qp *qp, struct moor_cmd_modify_qp cmd)
+{
+	uint8_t status = modify(qp, cmd);
+
+	need(!status, "MODIFY_QP to state %u: status %u at %u", cmd.state,
+	     status, answer.detail);
+}
+
+void connect_qp(const struct qp *qp, uint32_t peer)
+{
+	must_modify(qp, to_init());
+	must_modify(qp, to_rtr(peer));
+	must_modify(qp, to_rts());
+}
+
+void reset_qp(struct qp *qp)
+{
+	must_modify(qp, to_state(MOOR_QPS_RESET));
+	qp->sq_producer = 0;
+	qp->rq_producer = 0;
+}
+
+struct moor_cpl_query_qp query_qp(const struct qp *qp)
+{
+	struct moor_cmd_query_qp cmd = {
+		.hdr.opcode = MOOR_CMD_QUERY_QP, .qpn = qp->qpn,
+	};
+	struct moor_cpl_query_qp out;
+
+	must(cmd);
+	memcpy(&out, answer.out, sizeof(out));
+	return out;
+}
+
+bool reaches_state(const struct qp *qp, enum moor_qp_state state)
+{
+	return wait_until(query_qp(qp).state == state);
+}
+
+/* ---- work requests ---- */
+
+struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
+{
+	uint32_t slot = qp->sq_producer++ & ((1u << qp->log_depth) - 1);
+	uint8_t *wqe = at(qp->sq + ((uint64_t)slot << qp->log_stride));
+	struct moor_sq_wqe head = {
+		.opcode = wr->opcode,
+		.flags = (uint8_t)wr->flags |
+			 (wr->flags & UNSIGNALED ? 0 : MOOR_WQE_FLAG_SIGNALED) |
+			 (wr->data ? MOOR_WQE_FLAG_INLINE : 0),
+		.num_sge = (uint8_t)wr->num_sge, .inv_key = wr->inv_key,
+		.wr_id = wr->wr_id, .remote_addr = wr->remote,
+		.rkey = wr->rkey, .inline_length = wr->data_len,
+	};
+	uint8_t *to = wqe + sizeof(head);
+
+	/* What is not needed is full of garbage: nobody looks at it. */
+	memset(wqe, 0xa5, 1u << qp->log_stride);
+	memcpy(wqe, &head, sizeof(head));
+	switch (wr->opcode) {
+	case MOOR_WQE_CMP_SWAP:
+	case MOOR_WQE_FETCH_ADD:
+		memcpy(to, &wr->atomic, sizeof(wr->atomic));
+		to += sizeof(wr->atomic);
+		break;
+	case MOOR_WQE_BIND_MW:
+		memcpy(to, &wr->bind, sizeof(wr->bind));
+		to += sizeof(wr->bind);
+		break;
+	case MOOR_WQE_REG_MR:
+		memcpy(to, &wr->reg, sizeof(wr->reg));
+		to += sizeof(wr->reg);
+		break;
+	}
+	if (wr->data)
+		memcpy(to, wr->data, wr->data_len);
+	else
+		memcpy(to, wr->sge, wr->num_sge * sizeof(wr->sge[0]));
+	return (struct moor_sq_wqe *)wqe;
+}
+
+void ring_send(const struct qp *qp)
+{
+	ring_slot(qp->sq_slot, qp->sq_producer);
+}
+
+void post_send(struct qp *qp, struct send_wr wr)
+{
+	put_send(qp, &wr);
+	ring_send(qp);
+}
+
+void put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
+	      unsigned int num_sge)
+{
+	uint32_t slot = qp->rq_producer++ & ((1u << qp->log_depth) - 1);
+	uint8_t *wqe = at(qp->rq + ((uint64_t)slot << qp->log_stride));
+	struct moor_rq_wqe head = {
+		.wr_id = wr_id, .num_sge = (uint8_t)num_sge,
+	};
+
+	memset(wqe, 0xa5, 1u << qp->log_stride);
+	memcpy(wqe, &head, sizeof(head));
+	if (num_sge)
+		memcpy(wqe + sizeof(head), sge, num_sge * sizeof(*sge));
+}
+
+/* Nobody kicks for it: the device looks when a message comes. */
+void ring_recv(const struct qp *qp)
+{
+	store_slot(qp->rq_slot, qp->rq_producer);
+}
+
+void post_recv(struct qp *qp, uint64_t wr_id, uint64_t addr, uint32_t len,
+	       uint32_t lkey)
+{
+	struct moor_sge sge = { .addr = addr, .length = len, .lkey = lkey };
+
+	put_recv(qp, wr_id, &sge, len ? 1 : 0);
+	ring_recv(qp);
+}
+
+/* ---- two QPs that are connected ---- */
+
+void make_pair(struct pair *p)
+{
+	unsigned int i;
+
+	memset(p, 0, sizeof(*p));
+	for (i = 0; i < 2; i++) {
+		make_cq(&p->cq[i], i, LOG_DEPTH + 1);
+		make_qp(&p->qp[i], &p->cq[i], &p->cq[i]);
+		p->buf[i] = take_filled(BUF, i + 1);
+		p->key[i] = make_mr(PD, ALL_RIGHTS, p->buf[i], BUF);
+	}
+	connect_qp(&p->qp[0], p->qp[1].qpn);
+	connect_qp(&p->qp[1], p->qp[0].qpn);
+}
+
+void reconnect(struct pair *p)
+{
+	struct moor_cqe cqe;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		reset_qp(&p->qp[i]);
+	for (i = 0; i < 2; i++) {
+		while (poll_cqe(&p->cq[i], &cqe))
+			;
+		connect_qp(&p->qp[i], p->qp[!i].qpn);
+	}
+	drop_events(MOOR_EQ_ASYNC);
+}
+
+struct moor_cqe move(struct pair *p, uint8_t opcode, uint64_t local,
+		     uint32_t lkey, uint64_t remote, uint32_t rkey,
+		     uint32_t len)
+{
+	post_send(&p->qp[0], (struct send_wr){
+		.opcode = opcode, .wr_id = 0x77, .remote = remote, .rkey = rkey,
+		SGE(local, len, lkey),
+		.atomic = { .swap_add = 1 },
+	});
+	return wait_cqe(&p->cq[0]);
+}
+
+void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
+		  uint32_t len, uint8_t syndrome)
+{
+	struct moor_cqe cqe = move(p, opcode, addr, lkey, p->buf[1], p->key[1],
+				   len);
+	uint8_t due = syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
+
+	expect(cqe.status == due && cqe.syndrome == syndrome,
+	       "local access: status %u, syndrome %u, where %u, %u was due",
+	       cqe.status, cqe.syndrome, due, syndrome);
+	if (cqe.status)
+		reconnect(p);
+}
+
+void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
+		   uint32_t len, bool allowed)
+{
+	struct moor_cqe cqe = move(p, opcode, p->buf[0], p->key[0], addr, rkey,
+				   len);
+	uint8_t due = allowed ? MOOR_WC_SUCCESS : MOOR_WC_REM_ACCESS_ERR;
+
+	expect(cqe.status == due && !cqe.syndrome,
+	       "remote access: status %u, syndrome %u, where %u, 0 was due",
+	       cqe.status, cqe.syndrome, due);
+	if (cqe.status) {
+		expect_event(MOOR_EVENT_QP_ACCESS_ERR, p->qp[1].qpn);
+		reconnect(p);
+	}
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A provider's moves: CQs, QPs, work requests, completions. */
+#ifndef CONFORMANCE_TRAFFIC_H
+#define CONFORMANCE_TRAFFIC_H
+
+#include "host.h"
+
+/* ---- completion queues ---- */
+
+struct cq {
+	uint32_t cqn, consumer, slot, arm_seq;
+	enum moor_cq_arm arm;
+	unsigned int log_cqe;
+	uint64_t ring;
+};
+
+/* The command that creates @cq, with a ring of its own; send it, or change it. */
+struct moor_cmd_create_cq cq_command(struct cq *cq, uint32_t cqn,
+				     unsigned int log_cqe);
+void make_cq(struct cq *cq, uint32_t cqn, unsigned int log_cqe);
+void arm_cq(struct cq *cq, enum moor_cq_arm how);
+
+/* Tells the device how far the consumer is; poll_cqe() does it too. */
+void free_cqes(const struct cq *cq);
+bool peek_cqe(const struct cq *cq, struct moor_cqe *cqe);
+bool poll_cqe(struct cq *cq, struct moor_cqe *cqe);
+struct moor_cqe wait_cqe(struct cq *cq);
+
+/* The next CQE, which has to come, has these; it is returned. */
+struct moor_cqe expect_cqe(struct cq *cq, uint64_t wr_id, uint8_t status,
+			   uint8_t syndrome);
+
+/* None comes, though the device has had the time. */
+void expect_no_cqe(struct cq *cq);
+
+/* ---- queue pairs ---- */
+
+#define LOG_DEPTH	5u
+#define DEPTH		(1u << LOG_DEPTH)
+#define LOG_STRIDE	9u
+
+struct qp {
+	uint32_t qpn, sq_slot, rq_slot;
+	unsigned int log_depth, log_stride;	/* of both queues */
+	uint64_t sq, rq;
+	uint32_t sq_producer, rq_producer;
+};
+
+/* A number not used yet, with bits above the index. */
+uint32_t take_qpn(void);
+
+struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
+				     const struct cq *recv_cq);
+void make_qp(struct qp *qp, const struct cq *send_cq, const struct cq *recv_cq);
+void destroy_qp(const struct qp *qp);
+
+/* What a transition takes at the least; then modify() it. */
+struct moor_cmd_modify_qp to_init(void);
+struct moor_cmd_modify_qp to_rtr(uint32_t peer);
+struct moor_cmd_modify_qp to_rts(void);
+struct moor_cmd_modify_qp to_state(enum moor_qp_state state);
+uint8_t modify(const struct qp *qp, struct moor_cmd_modify_qp cmd);
+void must_modify(const struct qp *qp, struct moor_cmd_modify_qp cmd);
+
+/* To INIT, RTR and RTS. */
+void connect_qp(const struct qp *qp, uint32_t peer);
+void reset_qp(struct qp *qp);
+struct moor_cpl_query_qp query_qp(const struct qp *qp);
+bool reaches_state(const struct qp *qp, enum moor_qp_state state);
+
+/* ---- work requests ---- */
+
+#define MAX_SGES	32
+
+/* A send work request. SIGNALED is set unless @flags has UNSIGNALED. */
+struct send_wr {
+	uint8_t opcode;
+	unsigned int flags;
+	uint64_t wr_id;
+	union {
+		uint32_t imm;
+		uint32_t inv_key;
+	};
+	uint64_t remote;
+	uint32_t rkey;
+	unsigned int num_sge;
+	struct moor_sge sge[MAX_SGES];
+	const void *data;		/* inline */
+	uint32_t data_len;
+	union {
+		struct moor_wqe_atomic atomic;
+		struct moor_wqe_bind bind;
+		struct moor_wqe_reg reg;
+	};
+};
+
+#define UNSIGNALED	0x100u
+
+#define SGE(a, len, key)						\
+	.num_sge = 1, .sge = { { .addr = (a), .length = (len), .lkey = (key) } }
+
+/* Into the next slot, without ringing. Return: the WQE. */
+struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr);
+void ring_send(const struct qp *qp);
+void post_send(struct qp *qp, struct send_wr wr);
+
+void put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
+	      unsigned int num_sge);
+void ring_recv(const struct qp *qp);
+void post_recv(struct qp *qp, uint64_t wr_id, uint64_t addr, uint32_t len,
+	       uint32_t lkey);
+
+/* ---- two QPs that are connected ---- */
+
+#define BUF	65536u
+
+/* Each with a CQ and a buffer of its own, registered with all rights. */
+struct pair {
+	struct cq cq[2];
+	struct qp qp[2];
+	uint64_t buf[2];
+	uint32_t key[2];
+};
+
+/* CQs 0 and 1. The buffers are filled with seeds 1 and 2. */
+void make_pair(struct pair *p);
+
+/* Resets both QPs and connects them anew; CQs and events are emptied. */
+void reconnect(struct pair *p);
+
+/* WRITE or READ of @len bytes between the starts of the buffers: its CQE. */
+struct moor_cqe move(struct pair *p, uint8_t opcode, uint64_t local,
+		     uint32_t lkey, uint64_t remote, uint32_t rkey,
+		     uint32_t len);
+
+/* That this local or remote access ends so; the pair is reconnected if need be. */
+void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
+		  uint32_t len, uint8_t syndrome);
+void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
+		   uint32_t len, bool allowed);
+
+#endif /* CONFORMANCE_TRAFFIC_H */
