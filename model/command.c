@@ -6,6 +6,7 @@
 #include "dma_map.h"
 #include "log.h"
 #include "qp.h"
+#include "rules.h"
 
 #define COMMANDS_AT_ONCE	16
 #define MAX_RESERVED		4	/* reserved fields of a command */
@@ -178,8 +179,8 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 	cpl->tag = cmd->hdr.tag;
 	if (!command) {
 		cpl->status = MOOR_CMD_BAD_OPCODE;
-		log_refused("HWI CMD-9", "command 0x%02x: unknown opcode",
-			    cmd->hdr.opcode);
+		log_refused(command_rule(cpl->status),
+			    "command 0x%02x: unknown opcode", cmd->hdr.opcode);
 		return;
 	}
 	if (!reserved_clear(command, cmd, &at)) {
@@ -190,8 +191,9 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 	}
 	if (cpl->status) {
 		memset(cpl->out, 0, sizeof(cpl->out));
-		log_refused("HWI CMD-17", "%s: status 0x%02x, field at %u",
-			    command->name, cpl->status, le32toh(cpl->detail));
+		log_refused(command_rule(cpl->status),
+			    "%s: status 0x%02x, field at %u", command->name,
+			    cpl->status, le32toh(cpl->detail));
 	}
 }
 

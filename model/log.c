@@ -2,13 +2,16 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "log.h"
 
-/* A call site prints so many lines in a window, then counts. */
+/* A call site or a rule prints so many lines in a window, then counts. */
 #define LOG_WINDOW_NS	1000000000ull
 #define LOG_BURST	5
+/* More than are cited; should it be too few, the last have one in common. */
+#define LOG_RULES	128
 
 static FILE *log_file;
 static struct log_site *log_sites;
@@ -92,6 +95,17 @@ void log_limited(struct log_site *site, const char *kind, const char *tag,
 	vfprintf(log_file, fmt, args);
 	va_end(args);
 	fputc('\n', log_file);
+}
+
+struct log_site *log_site_of_rule(const char *rule)
+{
+	static struct log_site sites[LOG_RULES];
+	unsigned int i;
+
+	for (i = 0; i < LOG_RULES - 1 && sites[i].tag; i++)
+		if (!strcmp(sites[i].tag, rule))
+			break;
+	return &sites[i];
 }
 
 void log_flush(void)

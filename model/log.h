@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The log: one line an event. Whatever the guest or the client can cause at
- * will goes through a call site of its own with a rate limit, so that it can
- * neither fill a disk nor bury another message.
+ * will goes through a call site of its own with a rate limit, or a rule's, so
+ * that it can neither fill a disk nor bury another message.
  */
 #ifndef MODEL_LOG_H
 #define MODEL_LOG_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a call site has printed and held back; static and zero at first. */
+/* What a call site or a rule has printed and held back; static and zero at first. */
 struct log_site {
 	struct log_site *next;
 	const char *tag;
@@ -31,11 +31,15 @@ void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_limited(struct log_site *site, const char *kind, const char *tag,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* The one of a rule: wherever it is cited, it is limited as one. */
+struct log_site *log_site_of_rule(const char *rule);
+
 /* An operation that the specification makes us refuse, by rule @rule ("HWI MR-1"). */
 #define log_refused(rule, ...)						\
 	do {								\
-		static struct log_site log_site_;			\
-		log_limited(&log_site_, "refused", rule, __VA_ARGS__);	\
+		const char *rule_ = (rule);				\
+		log_limited(log_site_of_rule(rule_), "refused", rule_,	\
+			    __VA_ARGS__);				\
 	} while (0)
 
 /* A message of the vfio-user client that cannot be right. */

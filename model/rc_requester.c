@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "qp.h"
+#include "rules.h"
 
 /* IBA 9.7.5.2.8, in units of 10 us. */
 static const uint32_t rnr_wait[32] = {
@@ -38,7 +39,8 @@ void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
 {
 	struct requester *req = &qp->req;
 
-	log_refused("HWI RC-12", "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
+	log_refused(work_rule(req->wqe.opcode, status, syndrome),
+		    "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
 		    qp->qpn, req->wqe.index, req->wqe.opcode, status,
 		    syndrome_name(syndrome));
 	req->active = false;

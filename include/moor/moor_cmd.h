@@ -206,7 +206,7 @@ struct moor_cmd_modify_qp {
 	__u8 path_mtu;		/* 1 to 5: 256 << (n - 1) bytes */
 	__u8 max_rd_atomic;
 	__u8 max_dest_rd_atomic;
-	__u8 min_rnr_timer;	/* IBA 9.7.5.2.8 encoding, 0 to 31 */
+	__u8 min_rnr_timer;	/* 0 to 31 (HWI LAY-32) */
 	__u8 timeout;		/* 4.096 us << n, 0: none */
 	__u8 retry_cnt;		/* 0 to 7 */
 	__u8 rnr_retry;		/* 0 to 7, 7: for ever */

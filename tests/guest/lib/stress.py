@@ -13,9 +13,9 @@ LOGS = os.environ.get("MOOR_LOGS", "")
 # What the NIC says of the times when it is reset.
 EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by the client|"
                       r"guest: config: bus mastering o|config: \d+ more like the one before)")
-REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [\w.-]+): ")
-HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [\w.-]+): (\d+) more like the one before")
-PROVOKED = re.compile(r"^#\s+refused (HWI [\w.-]+) (\d+)$", re.MULTILINE)
+REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [^:]+): ")
+HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [^:]+): (\d+) more like the one before")
+PROVOKED = re.compile(r"^#\s+refusals (\d+)$", re.MULTILINE)
 # An emulated machine on a busy host: its clocks differ, what runs on its processors
 # takes long. And what comes once a boot.
 MACHINE = re.compile(r"\[ *[\d.]+\] (clocksource: |tsc: |TSC found unstable|sched_clock: |random: crng|"
@@ -68,11 +68,10 @@ def compare(before, provoked):
         return
     counts, others = refusals([line for path, lines in nic_logs().items()
                                for line in lines[len(before.get(path, [])):]])
-    for rule in sorted(counts.keys() | provoked.keys()):
-        got = counts.get(rule, 0)
-        guest.ok(got == provoked.get(rule, 0),
-                 f"NIC's log, {rule}: {got} lines, as provoked",
-                 f"provoked: {provoked.get(rule, 0)}")
+    for rule in sorted(counts):
+        print(f"# {rule}: {counts[rule]}")
+    got = sum(counts.values())
+    guest.ok(got == provoked, f"NIC's log: {got} refusals, as provoked", f"provoked: {provoked}")
     guest.ok(not others, "NIC's log: nothing else", "\n".join(others[:20]))
 
 
@@ -96,4 +95,4 @@ def mix(seconds):
     grown = sum(guest.slab_bytes().values()) - sum(slabs.values())
     guest.ok(grown < 2 << 20, f"slab caches are as they were: {grown} bytes more")
     reload()
-    compare(before, {rule: int(number) for rule, number in PROVOKED.findall(output)})
+    compare(before, sum(int(number) for number in PROVOKED.findall(output)))

@@ -30,7 +30,7 @@
 /* What is counted, for the accounts at the end. */
 enum tally {
 	POSTED, COMPLETED,
-	REFUSED_REQUEST,	/* work requests that end in an error: HWI RC-12 */
+	REFUSED_REQUEST,	/* work requests that end in an error: HWI 12 */
 	REFUSED_PEER,		/* refused by the responder: HWI ACC-1 */
 	EVENTS_DUE, EVENTS,
 	REG, REREG, DEREG, BUSY, BIND, UNBIND, SEND_INV, LIVE_KEY, DEAD_KEY,

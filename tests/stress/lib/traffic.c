@@ -256,7 +256,7 @@ static void attempt_receive(struct worker *w, const struct attempt *try)
 		memcpy(w->shadow + try->offset, b->buf, try->length);
 		return;
 	}
-	/* One line for either end, in the same section. */
+	/* A line of the log for either end. */
 	count(w, REFUSED_REQUEST);
 	count(w, REFUSED_REQUEST);
 	reset_qps(w);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which rule of the hardware interface refused something, for the log: "HWI MR-1". */
+#ifndef MODEL_RULES_H
+#define MODEL_RULES_H
+
+#include <stdint.h>
+
+/* By the status that a command completes with. */
+const char *command_rule(uint8_t status);
+/* By what a send WQE completes with. */
+const char *work_rule(uint8_t opcode, uint8_t status, uint8_t syndrome);
+
+#endif /* MODEL_RULES_H */
