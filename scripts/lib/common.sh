@@ -24,7 +24,7 @@ need_root() {
 root_dir() {
 	local root
 	root=$(readlink -e -- "$build/root") && [ -e "$root/.moor-complete" ] ||
-		die "no Debian root at build/root; run 'make setup' first"
+		die "no Debian root at build/root; run 'make vm-parts' first, which makes it and all else that is needed"
 	printf '%s\n' "$root"
 }
 

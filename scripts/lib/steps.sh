@@ -31,6 +31,24 @@ end_process() {
 	kill -TERM "$1" 2>/dev/null || true
 }
 
+# report NAME FILE STATUS: the TAP in FILE, and a line for NAME itself, into the file that
+# the caller named in points, if it did; 'whole' makes one TAP of it.
+points=
+report() {
+	local line=ok
+	[ -n "$points" ] || return 0
+	[ "$3" = 0 ] || line='not ok'
+	{
+		[ ! -e "$2" ] || sed -nE "s|^ *(not )?ok\\b( [0-9]+)?( -)? *|\\1ok - $1: |p" "$2"
+		echo "$line - $1"
+	} >>"$points"
+}
+# whole FILE: all that was reported, as one TAP.
+whole() {
+	awk '{ sub(/ok - /, "ok " NR " - "); print } END { print "1.." NR }' "$points" >"$1"
+	rm -f -- "$points"
+}
+
 # step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
 # Each "ok" or "not ok" in there counts for itself. What takes longer than
 # SECONDS hangs: that must not hang everything.
@@ -52,6 +70,7 @@ step() {
 		tail -n 40 "$log" | sed 's/^/    | /'
 	fi
 	passed=$((passed + good)) failed=$((failed + bad))
+	report "$name" "$log" $((status + bad))
 	[ "$status" = 0 ] && [ "$bad" = 0 ]
 }
 
@@ -78,5 +97,6 @@ guest() {
 		bad=1
 	fi
 	failed=$((failed + bad))
+	report "$name" "$results.tap" $((status + bad))
 	[ "$status" = 0 ] && [ "$bad" = 0 ]
 }

@@ -140,7 +140,7 @@ def find_driver(options, version):
     # An initramfs has it in any case.
     if (wanted or options.initramfs) and not os.path.exists(driver):
         raise NotRun(f"no driver for this kernel: build/modules/{version}/moor.ko is missing; "
-                     f"run 'make modules'{'' if options.initramfs else ', or boot with --no-driver'}")
+                     f"run 'make vm-parts'{'' if options.initramfs else ', or boot with --no-driver'}")
     return driver if wanted else ""
 
 
@@ -184,7 +184,7 @@ class Model:
         program = os.environ.get("MOOR_NIC", f"{TOP}/build/model/moor-nic")
         if not os.access(program, os.X_OK):
             raise NotRun(f"no NIC model: {os.path.relpath(program, TOP)} is missing; "
-                         "run 'make nic', or boot with --nics 0")
+                         "run 'make vm-parts', or boot with --nics 0")
         ready, ready_write = os.pipe()
         arguments = [program, "--socket", self.socket, "--ready-fd", str(ready_write),
                      "--index", str(index)]
@@ -427,6 +427,16 @@ def kernel_trouble(console):
     return []
 
 
+def lost_patch(options, trouble):
+    """Whether an emulated processor ran into a breakpoint that was gone already.
+
+    The kernel patches instructions behind a breakpoint. Now and then one of two
+    emulated processors meets it when the kernel is through with it.
+    """
+    return not options.kvm and any("Oops: int3" in line for line in trouble) and \
+        not any("[moor" in line for line in trouble)
+
+
 def read_once(name):
     """A file that the guest may have written."""
     try:
@@ -494,6 +504,8 @@ def verdict(options, why, models, console, qemu_log):
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
     if trouble:
         say("\n  ".join(["guest kernel reported a problem:"] + trouble))
+        if lost_patch(options, trouble):
+            say("a breakpoint outside the driver: patched code and emulated processors, it seems; run it again")
         return GUEST_TROUBLE
     for death in deaths:
         say(death)
