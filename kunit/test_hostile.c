@@ -122,34 +122,36 @@ struct answer {
 	u64 most;		/* from 0 to this, the answer is believed */
 };
 
-#define HEAD(op, field)							\
-	MOOR_CMD_##op, offsetof(struct moor_cpl, field),		\
-	sizeof_field(struct moor_cpl, field)
-#define OUT(op, type, field)						\
-	MOOR_CMD_##op,							\
+#define HEAD(op, field, most) {						\
+	#op " " #field, MOOR_CMD_##op, offsetof(struct moor_cpl, field),	\
+	sizeof_field(struct moor_cpl, field), most			\
+}
+
+#define OUT(op, type, field, most) {					\
+	#op " " #field, MOOR_CMD_##op,					\
 	offsetof(struct moor_cpl, out) + offsetof(struct type, field),	\
-	sizeof_field(struct type, field)
+	sizeof_field(struct type, field), most				\
+}
 
 static const struct answer answers[] = {
-	{ "QUERY_QP state", OUT(QUERY_QP, moor_cpl_query_qp, state), MOOR_QPS_ERR },
-	{ "QUERY_QP draining", OUT(QUERY_QP, moor_cpl_query_qp, sq_draining), ~0ULL },
-	{ "QUERY_QP sq_psn", OUT(QUERY_QP, moor_cpl_query_qp, sq_psn), ~0ULL },
-	{ "QUERY_QP rq_psn", OUT(QUERY_QP, moor_cpl_query_qp, rq_psn), ~0ULL },
-	{ "QUERY_QP status", HEAD(QUERY_QP, status), ~0ULL },
-	{ "QUERY_QP detail", HEAD(QUERY_QP, detail), ~0ULL },
-	{ "QUERY_QP tag", HEAD(QUERY_QP, tag), 0 },
-	{ "MODIFY_QP status", HEAD(MODIFY_QP, status), ~0ULL },
-	{ "MODIFY_QP tag", HEAD(MODIFY_QP, tag), 0 },
-	{ "DESTROY_QP status", HEAD(DESTROY_QP, status), 0 },
-	{ "DESTROY_CQ status", HEAD(DESTROY_CQ, status), 0 },
-	{ "MR_REVOKE busy", OUT(MR_REVOKE, moor_cpl_mr_revoke, busy), 0 },
-	{ "MR_REVOKE unknown", OUT(MR_REVOKE, moor_cpl_mr_revoke, unknown), 0 },
-	{ "MR_REVOKE status", HEAD(MR_REVOKE, status), 0 },
-	{ "MR_REVOKE tag", HEAD(MR_REVOKE, tag), 0 },
-	{ "MR_WINDOWS count", OUT(MR_WINDOWS, moor_cpl_mr_windows, count),
-	  MOOR_WINDOWS_PER_PAGE },
-	{ "MR_WINDOWS cursor", OUT(MR_WINDOWS, moor_cpl_mr_windows, cursor), ~0ULL },
-	{ "MR_WINDOWS status", HEAD(MR_WINDOWS, status), ~0ULL },
+	OUT(QUERY_QP, moor_cpl_query_qp, state, MOOR_QPS_ERR),
+	OUT(QUERY_QP, moor_cpl_query_qp, sq_draining, ~0ULL),
+	OUT(QUERY_QP, moor_cpl_query_qp, sq_psn, ~0ULL),
+	OUT(QUERY_QP, moor_cpl_query_qp, rq_psn, ~0ULL),
+	HEAD(QUERY_QP, status, ~0ULL),
+	HEAD(QUERY_QP, detail, ~0ULL),
+	HEAD(QUERY_QP, tag, 0),
+	HEAD(MODIFY_QP, status, ~0ULL),
+	HEAD(MODIFY_QP, tag, 0),
+	HEAD(DESTROY_QP, status, 0),
+	HEAD(DESTROY_CQ, status, 0),
+	OUT(MR_REVOKE, moor_cpl_mr_revoke, busy, 0),
+	OUT(MR_REVOKE, moor_cpl_mr_revoke, unknown, 0),
+	HEAD(MR_REVOKE, status, 0),
+	HEAD(MR_REVOKE, tag, 0),
+	OUT(MR_WINDOWS, moor_cpl_mr_windows, count, MOOR_WINDOWS_PER_PAGE),
+	OUT(MR_WINDOWS, moor_cpl_mr_windows, cursor, ~0ULL),
+	HEAD(MR_WINDOWS, status, ~0ULL),
 };
 
 static void answer_desc(const struct answer *answer, char *desc)
