@@ -279,6 +279,8 @@ uint8_t cq_resize(struct nic *nic, const struct moor_cmd *cmd,
 		  struct moor_cpl *cpl);
 
 /* gid.c */
+/* Is it in an entry of this NIC's table? */
+bool gid_is_own(const struct nic *nic, const uint8_t *gid);
 uint8_t gid_set(struct nic *nic, const struct moor_cmd *cmd,
 		struct moor_cpl *cpl);
 

@@ -4,6 +4,19 @@
 
 #include "qp.h"
 
+bool gid_is_own(const struct nic *nic, const uint8_t *gid)
+{
+	unsigned int i;
+
+	for (i = 0; i < NIC_MAX_GID; i++) {
+		const struct gid_entry *entry = &nic->gid[i];
+
+		if (entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid)))
+			return true;
+	}
+	return false;
+}
+
 uint8_t gid_set(struct nic *nic, const struct moor_cmd *raw,
 		struct moor_cpl *cpl)
 {
@@ -18,7 +31,8 @@ uint8_t gid_set(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_set_gid, type);
 	/* 12 bits, of which 0xfff is reserved by IEEE 802.1Q. */
-	if (vlan != MOOR_GID_NO_VLAN && vlan >= 0xfff)
+	if (cmd->type != MOOR_GID_NONE && vlan != MOOR_GID_NO_VLAN &&
+	    vlan >= 0xfff)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_set_gid, vlan);
 

@@ -29,7 +29,8 @@ struct limit {
 	.mask = MOOR_QP_ATTR_##attr, .value = (raw), .min = (low),	\
 	.max = (high), .offset = offsetof(struct moor_cmd_modify_qp, field) }
 
-static uint8_t check_limits(const struct moor_cmd_modify_qp *cmd, uint32_t mask,
+static uint8_t check_limits(const struct nic *nic,
+			    const struct moor_cmd_modify_qp *cmd, uint32_t mask,
 			    struct moor_cpl *cpl)
 {
 	const struct limit limits[] = {
@@ -72,6 +73,10 @@ static uint8_t check_limits(const struct moor_cmd_modify_qp *cmd, uint32_t mask,
 			return MOOR_CMD_BAD_PARAM;
 		}
 	}
+	/* There is no wire yet: nothing else can be reached (HWI QP-11). */
+	if ((mask & MOOR_QP_ATTR_PATH) && !gid_is_own(nic, cmd->dgid))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_modify_qp, dgid);
 	return MOOR_CMD_OK;
 }
 
@@ -152,7 +157,7 @@ uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
 	if (!qp)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_modify_qp, qpn);
-	status = check_limits(cmd, mask, cpl);
+	status = check_limits(nic, cmd, mask, cpl);
 	if (status)
 		return status;
 	state = mask & MOOR_QP_ATTR_STATE ? cmd->state : qp->state;

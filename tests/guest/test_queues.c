@@ -39,6 +39,36 @@ static void test_states(struct pair *pair)
 	pair_reset(pair);
 }
 
+/*
+ * A NIC without a wire says at once what it cannot reach. By RoCE v1: for v2 the core
+ * looks for the neighbour first, and does not find it.
+ */
+static void test_elsewhere(struct pair *pair)
+{
+	union ibv_gid own = pair->gid;
+	int index = pair->gid_index;
+	struct ibv_gid_entry entry;
+
+	for (pair->gid_index = 0; ; pair->gid_index++)
+		if (ibv_query_gid_ex(pair->ctx, 1, pair->gid_index, &entry, 0))
+			tap_bail("no RoCE v1 GID");
+		else if (entry.gid_type == IBV_GID_TYPE_ROCE_V1)
+			break;
+	modify_to(&pair->a, IBV_QPS_RESET);
+	modify_to_init(pair, &pair->a);
+	pair->gid = entry.gid;
+	pair->gid.raw[15] ^= 1;
+	tap_is(modify_to_rtr(pair, &pair->a, pair->b.qp->qp_num), EINVAL,
+	       "RTR to another NIC's GID: EINVAL");
+	tap_is(query_state(&pair->a), IBV_QPS_INIT, "the QP stays in INIT");
+	pair->gid = entry.gid;
+	tap_is(modify_to_rtr(pair, &pair->a, pair->b.qp->qp_num), 0,
+	       "RTR to its own GID");
+	pair->gid = own;
+	pair->gid_index = index;
+	pair_reset(pair);
+}
+
 /* The device is slow or quick: the queue is full when nobody polls. */
 static void test_full(struct pair *pair)
 {
@@ -482,6 +512,7 @@ int main(int argc, char **argv)
 	ctx = open_nic(argc > 1 ? argv[1] : NULL, &pair.attr);
 	pair_open(&pair, ctx, &pair_defaults);
 	test_states(&pair);
+	test_elsewhere(&pair);
 	test_full(&pair);
 	test_bad_wr(&pair);
 	test_limits(&pair);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Commands that are refused, events that find no room, fatal errors (HWI 8). */
 #include <stddef.h>
+#include <string.h>
 
 #include "guest.h"
 
@@ -130,6 +131,42 @@ static void to_init(struct guest_qp *qp)
 	   "timeout 32");
 }
 
+/* There is no wire: a path to another GID than the NIC's own is none (HWI QP-11). */
+static void test_paths(void)
+{
+	struct moor_cmd_set_gid none = {
+		.hdr.opcode = MOOR_CMD_SET_GID, .index = 3, .vlan = 0xfff,
+	};
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_PATH, .dgid = { 0xfe, 0x80, [15] = 7 },
+	};
+	struct guest_qp qp;
+	struct guest_cq cq;
+	unsigned int i;
+
+	ok(!make_cq(g, &cq, 7, 4) && !make_qp(g, &qp, 1, 5, &cq, &cq),
+	   "create CQ, QP");
+	guest_set_gid(g, 0, 1);
+	guest_set_gid(g, 3, 7);
+	ok(!modify(g, &cmd, 1), "a path to a GID of the table");
+	for (i = 0; i < 128; i++) {
+		cmd.dgid[i / 8] ^= 1u << i % 8;
+		if (modify(g, &cmd, 1) != MOOR_CMD_BAD_PARAM ||
+		    g->cpl.detail != offsetof(struct moor_cmd_modify_qp, dgid))
+			break;
+		cmd.dgid[i / 8] ^= 1u << i % 8;
+	}
+	ok(i == 128, "to one that differs in a bit: refused");
+	/* Of type NONE nothing but the index is looked at (HWI GID-1). */
+	memcpy(none.gid, cmd.dgid, sizeof(none.gid));
+	ok(!command(g, &none, sizeof(none)), "the GID goes");
+	ok(modify(g, &cmd, 1) == MOOR_CMD_BAD_PARAM, "to one that is gone");
+	memset(cmd.dgid, 0, sizeof(cmd.dgid));
+	ok(modify(g, &cmd, 1) == MOOR_CMD_BAD_PARAM, "to none");
+	cmd.mask = MOOR_QP_ATTR_TIMEOUT;
+	ok(!modify(g, &cmd, 1), "a path that is not in the mask is not looked at");
+}
+
 /* The EQ has 16 entries; 20 QPs drain and nobody takes the events. */
 static void test_events_kept(void)
 {
@@ -212,6 +249,7 @@ int main(void)
 	with_guest(test_common);
 	with_guest(test_eq);
 	with_guest(test_objects_in_use);
+	with_guest(test_paths);
 	with_guest(test_events_kept);
 	with_guest(test_fatal);
 	return done();
