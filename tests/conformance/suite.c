@@ -189,11 +189,11 @@ void suite_rule_table(void)
 	for (i = 0; i < NUM_RULES; i++) {
 		const struct tally *t = &tally[i];
 		const char *reason = why_unseen(&rules[i]);
+		const char *text = t->cases || !reason ? rules[i].text : reason;
 		bool seen = t->passed || t->failed;
 
 		printf("# %-8s %5u %-12s %s\n", rules[i].name, t->cases,
-		       result_of(t, reason), t->cases || !reason ?
-		       rules[i].text : reason);
+		       result_of(t, reason), text);
 		hidden += reason && !t->cases;
 		absent += t->absent && !seen;
 		offered += seen || !(t->cases || reason);
