@@ -189,9 +189,11 @@ void suite_rule_table(void)
 	for (i = 0; i < NUM_RULES; i++) {
 		const struct tally *t = &tally[i];
 		const char *reason = why_unseen(&rules[i]);
-		const char *text = t->cases || !reason ? rules[i].text : reason;
+		const char *text = rules[i].text;
 		bool seen = t->passed || t->failed;
 
+		if (!t->cases && reason)
+			text = reason;
 		printf("# %-8s %5u %-12s %s\n", rules[i].name, t->cases,
 		       result_of(t, reason), text);
 		hidden += reason && !t->cases;
