@@ -184,7 +184,8 @@ static void report_cap(const struct moor_qp *qp, struct ibv_qp_cap *cap)
 
 /* ---- creating ---- */
 
-static int check_attr(const struct ibv_qp_init_attr_ex *attr)
+static int check_attr(const struct ibv_context *context,
+		      const struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->qp_type != IBV_QPT_RC ||
 	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
@@ -195,6 +196,9 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
 	    !attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	/* A CQ finds its QPs by their context, and never those of another. */
+	if (attr->send_cq->context != context || attr->recv_cq->context != context)
 		return EINVAL;
 	return 0;
 }
@@ -286,7 +290,7 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 	if (!err)
 		err = size_rq(ctx, qp, &attr->cap);
 	if (!err)
-		err = check_attr(attr);
+		err = check_attr(&ctx->vctx.context, attr);
 	if (!err)
 		err = init_wr_ops(qp, attr);
 	if (err)
