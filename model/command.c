@@ -14,6 +14,7 @@
 /* What a command is answered with; answers have fields of eight bytes. */
 struct answer {
 	struct moor_cpl cpl __attribute__((aligned(8)));
+	uint8_t opcode;
 	enum fault_kind fault;
 };
 
@@ -137,6 +138,13 @@ int command_opcode(const char *name)
 	return -1;
 }
 
+const char *command_name(uint8_t opcode)
+{
+	const struct command *command = find_command(opcode);
+
+	return command ? command->name : "unknown command";
+}
+
 /* The first byte in the range that is not zero; @end: all are. */
 static uint32_t first_set(const uint8_t *bytes, uint32_t from, uint32_t end)
 {
@@ -211,23 +219,46 @@ static void *ring_entry(struct nic *nic, uint64_t base, uint32_t index,
 	return NULL;
 }
 
-bool command_overwrite(struct nic *nic, uint32_t index,
-		       const struct moor_cpl *cpl)
+static void set_phase(struct nic *nic, struct moor_cpl *cpl)
 {
-	uint32_t phase = !(nic->cpl_producer >> nic->cmd_log_size & 1);
+	cpl->phase = htole32(!(nic->cpl_producer >> nic->cmd_log_size & 1));
+}
+
+static bool store(struct nic *nic, uint32_t index, const struct moor_cpl *cpl)
+{
 	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, index,
 					 sizeof(*cpl), true);
 
 	if (!to)
 		return false;
 	memcpy(to, cpl, offsetof(struct moor_cpl, phase));
-	__atomic_store_n(&to->phase, htole32(phase), __ATOMIC_RELEASE);
+	__atomic_store_n(&to->phase, cpl->phase, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool command_overwrite(struct nic *nic, uint32_t index,
+		       const struct moor_cpl *cpl)
+{
+	struct moor_cpl entry = *cpl;
+
+	set_phase(nic, &entry);
+	return store(nic, index, &entry);
 }
 
 static void complete(struct nic *nic, const struct moor_cpl *cpl)
 {
 	if (command_overwrite(nic, nic->cpl_producer, cpl))
+		nic->cpl_producer++;
+}
+
+/* The same of a command that was issued. */
+static void complete_command(struct nic *nic, const struct answer *answer)
+{
+	struct moor_cpl cpl = answer->cpl;
+
+	set_phase(nic, &cpl);
+	lie_completion(nic, answer->opcode, &cpl);
+	if (store(nic, nic->cpl_producer, &cpl))
 		nic->cpl_producer++;
 }
 
@@ -268,6 +299,7 @@ static bool fetch_and_run(struct nic *nic, struct answer *answer)
 	fetch(&cmd, from, sizeof(cmd));
 	nic->cmd_consumer++;
 	memset(answer, 0, sizeof(*answer));
+	answer->opcode = cmd.hdr.opcode;
 	if (nic->faults.num_rules)
 		answer->fault = fault_of_command(nic, cmd.hdr.opcode,
 						 &answer->cpl.status);
@@ -294,7 +326,7 @@ static void give(struct nic *nic, struct answer *answer)
 {
 	if (answer->fault == FAULT_DROP)
 		return;
-	complete(nic, &answer->cpl);
+	complete_command(nic, answer);
 	if (answer->fault == FAULT_TWICE) {
 		nic->cpl_again = answer->cpl;
 		nic->cpl_again_due = true;

@@ -263,6 +263,38 @@ static bool do_lose(struct call *call)
 	return true;
 }
 
+static bool take_where(struct call *call, uint32_t *where)
+{
+	static const char * const names[] = { "commands", "events", "cqes" };
+	const char *word;
+	uint32_t i;
+
+	*where = 0;
+	while ((word = next_word(call))) {
+		for (i = 0; i < 3 && strcmp(word, names[i]); i++)
+			;
+		if (i == 3)
+			return refuse(call, "%s: commands, events or cqes expected", word);
+		*where |= 1u << i;
+	}
+	if (!*where)
+		*where = LIE_EVERYWHERE;
+	return true;
+}
+
+static bool do_lie(struct call *call)
+{
+	uint64_t seed = 0, one_in = 0;
+	uint32_t where;
+
+	if (!take_number(call, "seed", 0, UINT64_MAX, true, &seed) ||
+	    !take_number(call, "one in how many", 1, UINT32_MAX, true, &one_in) ||
+	    !take_where(call, &where))
+		return false;
+	lie_begin(call->nic, seed, (uint32_t)one_in, where);
+	return true;
+}
+
 static bool do_link(struct call *call)
 {
 	const char *word = next_word(call);
@@ -328,6 +360,7 @@ static const struct verb verbs[] = {
 	{ "scribble", "", do_scribble },
 	{ "event", "EQN TYPE [NUMBER]", do_event },
 	{ "lose", "N|always [VECTOR]", do_lose },
+	{ "lie", "SEED N [commands|events|cqes]...", do_lie },
 	{ "link", "up|down", do_link },
 	{ "fatal", "", do_fatal },
 	{ "dead", "", do_dead },

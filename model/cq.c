@@ -78,14 +78,14 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 		cq_fail(nic, cq, "ring unreachable");
 		return false;
 	}
-	cqe->timestamp = htole64(timer_now() - nic->clock_base);
-	memcpy(to, cqe, offsetof(struct moor_cqe, phase));
-	__atomic_store_n(&to->phase,
-			 htole32(ring_phase(cq->producer, cq->log_cqe)),
-			 __ATOMIC_RELEASE);
-	cq->producer++;
 	cq->got_any = true;
 	cq->got_solicited |= solicited || cqe->status;
+	cqe->timestamp = htole64(timer_now() - nic->clock_base);
+	cqe->phase = htole32(ring_phase(cq->producer, cq->log_cqe));
+	lie_cqe(nic, cqe);
+	memcpy(to, cqe, offsetof(struct moor_cqe, phase));
+	__atomic_store_n(&to->phase, cqe->phase, __ATOMIC_RELEASE);
+	cq->producer++;
 	if (!cq->dirty) {
 		cq->dirty = true;
 		nic->dirty_cq[nic->num_dirty_cq++] = cq;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "lie.h"
 #include "moor/moor_hw.h"
 #include "nic.h"
 #include "timer.h"
@@ -173,6 +174,7 @@ struct nic {
 	struct relaxed *relaxed;	/* NULL without --strict */
 
 	struct faults faults;	/* survive a reset */
+	struct lies lies;	/* likewise */
 };
 
 /*
@@ -238,6 +240,7 @@ bool command_run(struct nic *nic);
 void command_reset(struct nic *nic);
 /* The opcode of this name, or -1. */
 int command_opcode(const char *name);
+const char *command_name(uint8_t opcode);
 /* Answers what nobody asked, and interrupts. Return: false if it cannot. */
 bool command_inject(struct nic *nic, const struct moor_cpl *cpl);
 /* Entry @index of the completion ring, whoever's turn it is, as if it were new. */

@@ -23,7 +23,6 @@ static void eq_write_entry(struct nic *nic, struct eq *eq,
 			   const struct moor_eqe *entry)
 {
 	uint32_t slot = eq->producer & ((1u << eq->log_eqe) - 1);
-	uint32_t phase = !(eq->producer >> eq->log_eqe & 1);
 	uint64_t len = sizeof(struct moor_eqe);
 	struct moor_eqe *eqe;
 
@@ -33,18 +32,25 @@ static void eq_write_entry(struct nic *nic, struct eq *eq,
 		return;
 	}
 	memcpy(eqe, entry, offsetof(struct moor_eqe, phase));
-	__atomic_store_n(&eqe->phase, htole32(phase), __ATOMIC_RELEASE);
+	__atomic_store_n(&eqe->phase, entry->phase, __ATOMIC_RELEASE);
 	eq->producer++;
 	nic->pending_vectors |= 1u << eq->vector;
 }
 
+static uint32_t eq_phase(const struct eq *eq)
+{
+	return htole32(!(eq->producer >> eq->log_eqe & 1));
+}
+
 static void eq_write(struct nic *nic, struct eq *eq, struct event event)
 {
-	const struct moor_eqe entry = {
+	struct moor_eqe entry = {
 		.type = event.type,
 		.number = htole32(event.number),
+		.phase = eq_phase(eq),
 	};
 
+	lie_event(nic, &entry);
 	eq_write_entry(nic, eq, &entry);
 }
 
@@ -84,11 +90,13 @@ bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number)
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
 {
 	struct eq *eq = &nic->eq[eqn];
+	struct moor_eqe entry = *eqe;
 
 	if (!nic_works(nic) || !eq->exists || eq->backlog_count ||
 	    !eq_free(nic, eqn))
 		return false;
-	eq_write_entry(nic, eq, eqe);
+	entry.phase = eq_phase(eq);
+	eq_write_entry(nic, eq, &entry);
 	event_flush(nic);
 	return true;
 }

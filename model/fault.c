@@ -34,6 +34,7 @@ void fault_clear(struct nic *nic)
 {
 	nic->faults.num_rules = 0;
 	nic->faults.losing = 0;
+	nic->lies.where = 0;
 }
 
 /* The oldest rule that fits decides; the younger ones do not see the command. */

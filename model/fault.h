@@ -47,7 +47,7 @@ struct faults {
 bool fault_add(struct nic *nic, const struct fault_rule *rule);
 void fault_lose(struct nic *nic, unsigned int vector, uint32_t count);
 
-/* Forgets the rules and the interrupts that are to be lost. */
+/* Forgets the rules and the interrupts that are to be lost, and ends the lies. */
 void fault_clear(struct nic *nic);
 
 /* What is to happen to this command; @status is filled in for FAULT_FAIL. */

@@ -275,7 +275,8 @@ uint8_t mw_list(struct nic *nic, const struct moor_cmd *raw,
 			continue;
 		if (count == MOOR_WINDOWS_PER_PAGE)
 			break;
-		to[count++] = window_info(nic, index);
+		to[count] = window_info(nic, index);
+		lie_window(nic, &to[count++]);
 		left--;
 	}
 	out->count = htole32(count);

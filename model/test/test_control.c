@@ -299,6 +299,54 @@ static void test_rings(struct nic_user *u)
 	check(known == ENTRIES || !known, "scribble: all entries look new");
 }
 
+#define LIES	12u
+
+/* What @seed makes of the first completions after a reset. */
+static void hear_lies(struct nic_user *u, unsigned int seed, struct moor_cpl *told)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	char text[64];
+	unsigned int i;
+
+	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	enable(u);
+	snprintf(text, sizeof(text), "lie %u 1 commands", seed);
+	must(u, text);
+	for (i = 0; i < LIES; i++)
+		issue_nop(u);
+	snprintf(text, sizeof(text), "commands=%u", LIES);
+	while (!has(u, text))
+		if (now_ns() > end)
+			die("the commands are not carried out");
+	must(u, "clear");
+	memcpy(told, u->cpl, LIES * sizeof(*told));
+}
+
+static unsigned int wrong_fields(const struct moor_cpl *told, unsigned int tag)
+{
+	return (told->tag != tag) + (told->status != MOOR_CMD_OK) +
+	       (told->detail != 0) + (told->phase != 1);
+}
+
+static void test_lies(struct nic_user *u)
+{
+	struct moor_cpl first[LIES], again[LIES], other[LIES];
+	unsigned int i, lies = 0;
+
+	hear_lies(u, 7, first);
+	hear_lies(u, 7, again);
+	hear_lies(u, 8, other);
+	for (i = 0; i < LIES; i++)
+		lies += wrong_fields(&first[i], i) == 1;
+	check(lies == LIES, "lie: one field of each completion is wrong");
+	check(!memcmp(first, again, sizeof(first)) &&
+	      memcmp(first, other, sizeof(first)) != 0,
+	      "lie: the same seed, the same lies");
+	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	enable(u);
+	check(nop_ends_with(u, MOOR_CMD_OK), "clear: it is honest again");
+}
+
 static void test_device(struct nic_user *u)
 {
 	unsigned long long before;
@@ -362,7 +410,8 @@ static void test_refusals(struct nic_user *u)
 		"stray 65536", "stray 1 OK 2", "garbage", "garbage rings",
 		"garbage events", "garbage events 18", "garbage commands 0",
 		"garbage commands 257", "event 1", "event 1 256",
-		"event 1 1 1 1", "lose", "lose x", "lose 1 18", "lose 1 0 0",
+		"event 1 1 1 1", "lie", "lie 1", "lie x 1", "lie 1 0",
+		"lie 1 1 everything", "lie 1 1 events now", "lose", "lose x", "lose 1 18", "lose 1 0 0",
 		"link", "link left", "link up now", "dead now", "status 1",
 		"clear all", "HELP", "a b c d e f g h i j k l m n",
 	};
@@ -466,6 +515,7 @@ int main(void)
 	test_refusals(&u);
 	test_rules(&u);
 	test_rings(&u);
+	test_lies(&u);
 	test_device(&u);
 	test_hostile(&u);
 	test_paths(&u);
