@@ -4,6 +4,9 @@
 # what they add up to. The caller sets logs, the folder for their output.
 
 passed=0 failed=0 skipped=0
+# What tests/graphs wants of a boot: a NIC that can be broken, and counted slab objects.
+# shellcheck disable=SC2034  # for who sources this
+for_graphs=(--iommu --strict --control --append 'slab_debug=U,kmalloc-*')
 
 # aside FUNCTION: its steps side by side with those that follow, until 'join'.
 aside() {

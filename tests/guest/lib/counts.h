@@ -7,6 +7,8 @@
 long pinned_pages(void);
 /* Memory that the caller has pinned, as its status tells. */
 long own_pinned_kib(void);
+/* Lines of this file of the driver's in debugfs, but for its head. */
+int live_entries(const char *name);
 /* Test points: no MR, no window, no more pages pinned than @pinned. */
 void expect_nothing_left(long pinned);
 

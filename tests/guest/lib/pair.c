@@ -52,7 +52,8 @@ struct ibv_context *open_nic(const char *name, struct ibv_device_attr *attr)
 	return ctx;
 }
 
-static void find_gid(struct pair *pair)
+/* The RoCE v2 GID to connect by, into @pair, whose ctx is set. */
+void pair_find_gid(struct pair *pair)
 {
 	struct ibv_gid_entry entry;
 	int i;
@@ -134,7 +135,7 @@ void pair_open(struct pair *pair, struct ibv_context *ctx,
 		pair->pd = ibv_alloc_pd(ctx);
 	if (!pair->pd)
 		tap_bail("ibv_alloc_pd: %s", strerror(errno));
-	find_gid(pair);
+	pair_find_gid(pair);
 	open_side(pair, &pair->a);
 	open_side(pair, &pair->b);
 }

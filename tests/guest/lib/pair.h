@@ -60,6 +60,7 @@ struct request {
 };
 
 struct ibv_context *open_nic(const char *name, struct ibv_device_attr *attr);
+void pair_find_gid(struct pair *pair);
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config);
 void pair_close(struct pair *pair);

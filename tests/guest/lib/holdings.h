@@ -15,6 +15,8 @@ struct holdings {
 
 /* Again after the NIC's driver has been unbound and bound. */
 void holdings_open(void);
+/* Before the NIC leaves the bus: forgets where it was. */
+void holdings_close(void);
 void holdings_get(struct holdings *now);
 bool holdings_equal(const struct holdings *a, const struct holdings *b);
 void holdings_diag(const char *when, const struct holdings *held);

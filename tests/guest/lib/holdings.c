@@ -22,6 +22,7 @@
 #define DRIVER	"/sys/bus/pci/drivers/moor"
 
 static const struct moor_mr_context *table;
+static size_t table_size;
 static unsigned int entries;
 static char address[256], name[256];
 
@@ -74,8 +75,18 @@ void holdings_open(void)
 		table = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 	if (size <= 0 || table == MAP_FAILED)
 		tap_bail("%s: %s", path, strerror(errno));
+	table_size = size;
 	entries = size / sizeof(*table);
 	close(fd);
+}
+
+void holdings_close(void)
+{
+	if (table)
+		munmap((void *)table, table_size);
+	table = NULL;
+	address[0] = 0;
+	name[0] = 0;
 }
 
 static unsigned int count_entries(void)

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "end.h"
+#include "life.h"
+#include "nic.h"
+#include "residue.h"
+#include "tap.h"
+
+#define PATIENCE_S	60	/* more than any batch takes */
+#define COMMANDS	4	/* of what ends a graph, or more */
+
+/* ---- in the process that has the graphs ---- */
+
+static struct life lives[MAX_BATCH];
+static unsigned int num_lives;
+
+static void leave_open(void)
+{
+}
+
+/* Whatever is in them. */
+static void leave_closed(void)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < num_lives; i++) {
+		err = life_close(&lives[i]);
+		if (err) {
+			printf("# closing: %s\n", strerror(err));
+			_exit(3);
+		}
+	}
+}
+
+/*
+ * A child that has the files open, too. When this process is gone it imports what
+ * it finds, adds an MR, and ends as well.
+ */
+static void leave_to_heir(void)
+{
+	static char memory[100];
+	int gone[2], i;
+	char byte;
+
+	if (pipe(gone) || fork())
+		return;
+	close(gone[1]);
+	if (read(gone[0], &byte, 1))
+		_exit(4);
+	for (i = 0; i < (int)num_lives; i++) {
+		struct life *life = &lives[i];
+		struct ibv_context *ctx = ibv_import_device(life->ctx->cmd_fd);
+		struct ibv_pd *pd = NULL;
+
+		if (life->node[0].live && life->node[0].kind->roles & KERNEL_PD && ctx)
+			pd = ibv_import_pd(ctx, life->node[0].pd->handle);
+		if (pd && !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE))
+			_exit(5);
+	}
+	_exit(0);
+}
+
+/* ---- around it ---- */
+
+static void strike_kill(unsigned int chance, int pid)
+{
+	(void)chance;
+	kill(pid, SIGKILL);
+}
+
+static void strike_unbind(unsigned int chance, int pid)
+{
+	(void)chance;
+	(void)pid;
+	nic_unbind();
+}
+
+static void strike_remove(unsigned int chance, int pid)
+{
+	(void)chance;
+	(void)pid;
+	nic_remove();
+}
+
+static void strike_reset(unsigned int chance, int pid)
+{
+	(void)chance;
+	(void)pid;
+	nic_reset();
+}
+
+static void bind_again(void)
+{
+	if (!nic_is_bound())
+		nic_bind();
+	nic_bring_up();
+}
+
+static void scan_again(void)
+{
+	nic_rescan();
+	nic_bring_up();
+}
+
+/* One of the commands that take the objects back is refused. */
+static void strike_refusal(unsigned int chance, int pid)
+{
+	(void)pid;
+	nic_control("fail any BUSY 1 after %u", chance);
+}
+
+static void prepare_refusal(unsigned int chance)
+{
+	nic_control("fail any NO_RESOURCE 1 after %u", chance);
+}
+
+static void strike_dead(unsigned int chance, int pid)
+{
+	(void)chance;
+	(void)pid;
+	nic_control("dead");
+}
+
+static void mend(void)
+{
+	nic_control("clear");
+	nic_control("alive");
+	if (!nic_is_stopped())
+		return;
+	nic_unbind();
+	bind_again();
+}
+
+const struct end ends[] = {
+	{ .name = "exit", .leave = leave_open },
+	{ .name = "kill", .leave = leave_open, .waits = true, .strike = strike_kill },
+	{ .name = "close", .leave = leave_closed },
+	{ .name = "heir", .leave = leave_to_heir },
+	{ .name = "unbind", .slow = true, .leave = leave_open, .waits = true,
+	  .strike = strike_unbind, .mend = bind_again },
+	{ .name = "remove", .slow = true, .leave = leave_open, .waits = true,
+	  .strike = strike_remove, .mend = scan_again },
+	{ .name = "reset", .slow = true, .leave = leave_open, .waits = true,
+	  .strike = strike_reset, .mend = nic_bring_up },
+	{ .name = "fail", .slow = true, .needs_control = true, .leave = leave_open,
+	  .strike = strike_refusal, .mend = mend },
+	{ .name = "fail_making", .slow = true, .needs_control = true,
+	  .breaks_making = true, .leave = leave_open, .prepare = prepare_refusal,
+	  .mend = mend },
+	{ .name = "dead", .slow = true, .needs_control = true, .leave = leave_open,
+	  .strike = strike_dead, .mend = mend },
+};
+
+const unsigned int num_ends = sizeof(ends) / sizeof(ends[0]);
+
+const struct end *end_by_name(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < num_ends; i++)
+		if (!strcmp(ends[i].name, name))
+			return &ends[i];
+	return NULL;
+}
+
+/* The process: says "made" or what went wrong, and waits for its end. */
+static _Noreturn void live(const struct end *end, const struct graph *graphs,
+			   unsigned int count, int say, int hear)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	char text[GRAPH_TEXT], byte;
+	int i;
+
+	for (i = 0; list && list[i]; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), nic_name()))
+			break;
+	if (!list || !list[i])
+		tap_bail("no device %s", nic_name());
+	for (num_lives = 0; num_lives < count; num_lives++) {
+		struct life *life = &lives[num_lives];
+
+		if (life_make(life, list[i], &graphs[num_lives]) || end->breaks_making)
+			continue;
+		dprintf(say, "%s: %s", graph_text(&graphs[num_lives], text),
+			life->error);
+		_exit(1);
+	}
+	dprintf(say, "made");
+	/* The parent arms what breaks the NIC meanwhile. */
+	if (read(hear, &byte, 1) != 1)
+		_exit(2);
+	end->leave();
+	dprintf(say, "left");
+	if (end->waits && read(hear, &byte, 1) < 0)
+		_exit(2);
+	_exit(0);
+}
+
+struct talk {
+	int hear, say, pid;
+};
+
+/* Does the process say this? Else @why is what it said. */
+static bool expect(const struct talk *talk, const char *word, char *why,
+		   unsigned int size)
+{
+	ssize_t n = read(talk->hear, why, size - 1);
+
+	why[n > 0 ? n : 0] = 0;
+	if (!strcmp(why, word))
+		return true;
+	if (n <= 0)
+		snprintf(why, size, "the process ended before it said \"%s\"", word);
+	return false;
+}
+
+static void start(struct talk *talk, const struct end *end,
+		  const struct graph *graphs, unsigned int count)
+{
+	int up[2], down[2];
+
+	if (pipe(up) || pipe(down))
+		tap_bail("pipe: %s", strerror(errno));
+	fflush(NULL);
+	talk->pid = fork();
+	if (talk->pid < 0)
+		tap_bail("fork: %s", strerror(errno));
+	if (!talk->pid) {
+		close(up[0]);
+		close(down[1]);
+		live(end, graphs, count, up[1], down[0]);
+	}
+	close(up[1]);
+	close(down[0]);
+	talk->hear = up[0];
+	talk->say = down[1];
+}
+
+/* The process and what it has left; they were not killed by what they did. */
+static bool wait_for_all(const struct talk *talk, bool killed, char *why,
+			 unsigned int size)
+{
+	bool good = true;
+	int status;
+
+	close(talk->hear);
+	close(talk->say);
+	while (wait(&status) > 0) {
+		if (!status || (killed && WIFSIGNALED(status)))
+			continue;
+		if (good)
+			snprintf(why, size, "a process ended with status %#x", status);
+		good = false;
+	}
+	return good;
+}
+
+/* Tells the process to leave; the strike comes before that, or after if it waits. */
+static bool end_process(const struct end *end, const struct talk *talk,
+			const struct residue *before, unsigned int chance,
+			char *why, unsigned int size)
+{
+	if (!end->waits && end->strike)
+		end->strike(chance, talk->pid);
+	if (write(talk->say, "x", 1) != 1 || !expect(talk, "left", why, size))
+		return false;
+	if (end->waits && end->strike)
+		end->strike(chance, talk->pid);
+	/* It lives: what it does not hold any more is not its exit's to free. */
+	return !end->waits || end->strike == strike_kill ||
+	       residue_unpinned(before, why, size);
+}
+
+bool end_graphs(const struct end *end, const struct graph *graphs,
+		unsigned int count, unsigned int chance, char *why,
+		unsigned int size)
+{
+	struct residue before;
+	struct talk talk;
+	char later[256];
+	bool good;
+
+	chance %= COMMANDS * count;
+	residue_get(&before);
+	if (end->prepare)
+		end->prepare(chance);
+	start(&talk, end, graphs, count);
+	good = expect(&talk, "made", why, size) &&
+	       end_process(end, &talk, &before, chance, why, size);
+	if (!wait_for_all(&talk, end->strike == strike_kill, later, sizeof(later)) && good) {
+		snprintf(why, size, "%s", later);
+		good = false;
+	}
+	if (end->mend)
+		end->mend();
+	if (!residue_same(&before, later, sizeof(later)) && good) {
+		snprintf(why, size, "%s", later);
+		good = false;
+	}
+	return good;
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: try_graphs [--seconds N] [--seed N] [--objects N] [--deep] [--end NAME]...
+ *		      [GRAPH...]
+ *
+ * Graphs of objects that a process leaves behind, in each way in which a process or
+ * a NIC can end: all of up to four related objects, and large ones at random until
+ * the time is over. After each batch nothing may be left of it, and the kernel may
+ * not have complained. Of a batch that fails, the graph that does it is looked for,
+ * made as small as can be and shown: given as an argument it is tried alone.
+ *
+ *   --seconds N   after these no more random ones (default 60)
+ *   --seed N      of the random ones and of who ends how (default: the time)
+ *   --objects N   all graphs of up to so many objects (default 4)
+ *   --deep        count slab objects after each, which takes a second
+ *   --end NAME    only these ends: exit, kill, close, heir (another process has the
+ *                 files open, too), unbind, remove, reset, and with scripts/vm
+ *                 --control fail, fail_making, dead
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "end.h"
+#include "life.h"
+#include "nic.h"
+#include "residue.h"
+#include "tap.h"
+
+#define MAX_FAILURES	5	/* after that it is known to be bad */
+#define MAX_ENDS	16
+#define RANDOM_BATCH	16	/* large ones */
+#define ROUND		12	/* batches between looks at slabs, which take a second */
+#define WHY		256
+
+static struct {
+	unsigned int seconds, seed, objects;
+	bool deep;
+	const struct end *end[MAX_ENDS];
+	unsigned int num_ends;
+} options = { .seconds = 60, .objects = 4 };
+
+/* What came of an end: of options.end[] that has the same index. */
+struct score {
+	unsigned int graphs, batches, failures;
+};
+
+static struct score scores[MAX_ENDS];
+
+static struct score *score_of(const struct end *end)
+{
+	unsigned int i;
+
+	for (i = 0; i + 1 < options.num_ends && options.end[i] != end; i++)
+		;
+	return &scores[i];
+}
+
+/* Graphs that come to one end together. */
+struct batch {
+	const struct end *end;
+	unsigned int chance, count;
+	struct graph graph[MAX_BATCH];
+};
+
+/* The one that is filled, and those since slab objects were counted. */
+static struct batch batch, round[ROUND];
+static unsigned int batches, in_round, failures;
+static long objects;
+
+/* @deep: slab objects are counted as well. */
+static bool survives(const struct batch *tried, bool deep, char why[WHY])
+{
+	long before = deep ? residue_objects() : 0, more = 0;
+	bool good;
+
+	good = end_graphs(tried->end, tried->graph, tried->count, tried->chance, why, WHY);
+	if (good && deep)
+		more = residue_objects() - before;
+	if (more > 0)
+		snprintf(why, WHY, "%ld slab objects more", more);
+	if (good && more <= 0)
+		return true;
+	/* What is lost now is not to be held against the next. */
+	nic_unbind();
+	nic_bind();
+	nic_bring_up();
+	return false;
+}
+
+/* Without any step that it fails without, too. */
+static void shrink(struct batch *one, bool deep, char why[WHY])
+{
+	struct batch less = *one;
+	char other[WHY];
+	unsigned int i;
+
+	for (i = one->graph[0].count; i-- > 0;) {
+		if (i >= one->graph[0].count ||
+		    !graph_without(&one->graph[0], i, &less.graph[0]) ||
+		    survives(&less, deep, other))
+			continue;
+		one->graph[0] = less.graph[0];
+		memcpy(why, other, WHY);
+	}
+}
+
+/* Takes one half of a batch, if it fails without the other. */
+static bool halve(struct batch *tried, bool deep, char why[WHY])
+{
+	struct batch half = *tried;
+	unsigned int middle = tried->count / 2;
+	char other[WHY];
+
+	half.count = middle;
+	if (survives(&half, deep, other)) {
+		half.count = tried->count - middle;
+		memcpy(half.graph, &tried->graph[middle], half.count * sizeof(half.graph[0]));
+		if (survives(&half, deep, other))
+			return false;
+	}
+	*tried = half;
+	memcpy(why, other, WHY);
+	return true;
+}
+
+/* One of a batch is at fault, or several together are. */
+static void show_culprit(const struct batch *bad, bool deep, char why[WHY])
+{
+	struct batch tried = *bad;
+	char text[GRAPH_TEXT];
+	unsigned int i;
+
+	failures++;
+	while (tried.count > 1 && halve(&tried, deep, why))
+		;
+	if (tried.count == 1)
+		shrink(&tried, deep, why);
+	tap_ok(false, "%s: %s", tried.end->name, why);
+	printf("#   try_graphs --end %s --seed %u%s", tried.end->name, tried.chance,
+	       deep ? " --deep" : "");
+	for (i = 0; i < tried.count; i++)
+		printf(" %s", graph_text(&tried.graph[i], text));
+	printf("\n");
+	fflush(stdout);
+}
+
+/* So that who finds the machine dead sees what it was doing. */
+static void note(const struct batch *next)
+{
+	char text[GRAPH_TEXT];
+	int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "<6>graphs: batch %u, --end %s --seed %u, %u of them from %s\n",
+		batches, next->end->name, next->chance, next->count,
+		graph_text(&next->graph[0], text));
+	close(fd);
+}
+
+/* Slab objects, for which all of a round has to account. */
+static void end_round(void)
+{
+	unsigned int i, count = in_round;
+	long before = objects;
+	char why[WHY];
+
+	in_round = 0;
+	objects = residue_objects();
+	if (objects <= before)
+		return;
+	for (i = 0; i < count && failures < MAX_FAILURES; i++) {
+		if (survives(&round[i], true, why))
+			continue;
+		score_of(round[i].end)->failures++;
+		show_culprit(&round[i], true, why);
+	}
+	/* A pool may have grown, once. */
+	objects = residue_objects();
+}
+
+static void end_batch(unsigned int which)
+{
+	char why[WHY];
+
+	if (!batch.count || failures >= MAX_FAILURES)
+		return;
+	batch.end = options.end[which % options.num_ends];
+	batch.chance = options.seed + batches;
+	note(&batch);
+	batches++;
+	score_of(batch.end)->batches++;
+	score_of(batch.end)->graphs += batch.count;
+	if (!survives(&batch, false, why)) {
+		score_of(batch.end)->failures++;
+		show_culprit(&batch, false, why);
+		objects = residue_objects();
+	} else {
+		round[in_round++] = batch;
+	}
+	batch.count = 0;
+	if (in_round == ROUND)
+		end_round();
+}
+
+/* All small ones, batch by batch, each batch with an end that follows the last. */
+struct pass {
+	unsigned int which;
+};
+
+static bool collect(const struct graph *graph, void *arg)
+{
+	struct pass *pass = arg;
+
+	batch.graph[batch.count++] = *graph;
+	if (batch.count == MAX_BATCH)
+		end_batch(pass->which++);
+	return failures < MAX_FAILURES;
+}
+
+static void try_all(unsigned int first)
+{
+	struct pass pass = { .which = first };
+
+	graph_each(options.objects, collect, &pass);
+	end_batch(pass.which);
+}
+
+static void try_random(time_t end)
+{
+	unsigned int which = options.seed;
+	uint64_t i;
+
+	for (i = 0; time(NULL) < end && failures < MAX_FAILURES; i++) {
+		graph_random(&batch.graph[batch.count++], ((uint64_t)options.seed << 32) + i);
+		if (batch.count == RANDOM_BATCH)
+			end_batch(which++);
+	}
+	end_batch(which);
+}
+
+static void try_given(char **texts, int count)
+{
+	unsigned int which;
+	char why[WHY];
+	int i;
+
+	if (count > MAX_BATCH)
+		tap_bail("more than %d graphs", MAX_BATCH);
+	for (i = 0; i < count; i++)
+		if (!graph_parse(&batch.graph[i], texts[i], why, sizeof(why)))
+			tap_bail("%s: %s", texts[i], why);
+	batch.count = count;
+	batch.chance = options.seed;
+	for (which = 0; which < options.num_ends; which++) {
+		batch.end = options.end[which];
+		if (survives(&batch, options.deep, why))
+			tap_ok(true, "%s", batch.end->name);
+		else
+			tap_ok(false, "%s: %s", batch.end->name, why);
+	}
+}
+
+static void report(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < options.num_ends; i++)
+		tap_ok(!scores[i].failures && scores[i].graphs,
+		       "%s: %u graphs in %u batches leave nothing", options.end[i]->name,
+		       scores[i].graphs, scores[i].batches);
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option names[] = {
+		{ "seconds", required_argument, NULL, 's' },
+		{ "seed", required_argument, NULL, 'r' },
+		{ "objects", required_argument, NULL, 'o' },
+		{ "end", required_argument, NULL, 'e' },
+		{ "deep", no_argument, NULL, 'd' },
+		{},
+	};
+	int option;
+
+	options.seed = time(NULL) % 1000000;
+	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (option == 's')
+			options.seconds = strtoul(optarg, NULL, 0);
+		else if (option == 'r')
+			options.seed = strtoul(optarg, NULL, 0);
+		else if (option == 'o')
+			options.objects = strtoul(optarg, NULL, 0);
+		else if (option == 'd')
+			options.deep = true;
+		else if (option == 'e' && end_by_name(optarg) && options.num_ends < MAX_ENDS)
+			options.end[options.num_ends++] = end_by_name(optarg);
+		else
+			tap_bail("the head of tests/graphs/try_graphs.c says how to use it");
+	}
+	if (options.num_ends)
+		return;
+	for (option = 0; option < (int)num_ends; option++)
+		if (!ends[option].needs_control || nic_has_control())
+			options.end[options.num_ends++] = &ends[option];
+}
+
+/* Who looks for the culprit of a warning has to outlive it; scripts/vm sees it later. */
+static void outlive_warnings(void)
+{
+	int fd = open("/proc/sys/kernel/panic_on_warn", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		tap_bail("panic_on_warn: %s", strerror(errno));
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	time_t start = time(NULL), took;
+	unsigned int pass = 0;
+	char why[WHY];
+
+	parse_options(argc, argv);
+	outlive_warnings();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	holdings_open();
+	tap_diag("seed %u", options.seed);
+	/* Caches are filled by what comes first. */
+	batch = (struct batch){ .end = end_by_name("exit"), .count = 1 };
+	graph_random(&batch.graph[0], 1);
+	survives(&batch, false, why);
+	batch.count = 0;
+	objects = residue_objects();
+
+	if (optind < argc) {
+		try_given(argv + optind, argc - optind);
+		return tap_done();
+	}
+	/* In each pass a graph comes to another end, as long as one more fits in. */
+	do {
+		try_all(options.seed + pass++);
+		took = time(NULL) - start;
+		tap_diag("all of up to %u objects, pass %u of %u: %ld s", options.objects,
+			 pass, options.num_ends, (long)took);
+	} while (pass < options.num_ends && failures < MAX_FAILURES &&
+		 took + took / pass < options.seconds);
+	try_random(start + options.seconds);
+	end_round();
+	report();
+	return tap_done();
+}
