@@ -361,6 +361,15 @@ bool command_run(struct nic *nic)
 	return true;
 }
 
+void command_run_posted(struct nic *nic)
+{
+	uint32_t until = nic->cmd_consumer + commands_waiting(nic);
+
+	while (nic_works(nic) && (int32_t)(until - nic->cmd_consumer) > 0)
+		if (!command_run(nic))
+			return;
+}
+
 bool command_inject(struct nic *nic, const struct moor_cpl *cpl)
 {
 	if (!nic_works(nic))

@@ -83,8 +83,7 @@ void nic_kick(struct nic *nic, uint32_t page, uint32_t slot)
 		return;
 	if (!page && slot == MOOR_DB_SLOT_CMD_PRODUCER) {
 		if (nic->cfg.sync_commands) {
-			while (nic_works(nic) && command_pending(nic))
-				command_run(nic);
+			command_run_posted(nic);
 			cq_flush(nic);
 			event_flush(nic);
 		}

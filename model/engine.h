@@ -158,6 +158,9 @@ struct nic {
 	struct qp *qp[NIC_NUM_QP];
 	struct qp_list ready;	/* there is something to do, or may be */
 	struct qp_list stalled;	/* wait for a peer, without a time-out */
+	struct qp_list resting;	/* in ERR, flushed, receives may be posted */
+	struct timer rest;	/* till @resting is looked at */
+	uint64_t rest_ns;	/* how long it was this time */
 	/* Changes with whatever may change who is connected to whom. */
 	uint64_t connections;
 	uint64_t last_message;	/* number of the message begun last */
@@ -237,6 +240,8 @@ static inline uint64_t db_load(const uint64_t *slot)
 bool command_pending(struct nic *nic);
 /* Does a bounded number of them. Return: true when there were any. */
 bool command_run(struct nic *nic);
+/* Does all that are posted now, however many are added meanwhile. */
+void command_run_posted(struct nic *nic);
 void command_reset(struct nic *nic);
 /* The opcode of this name, or -1. */
 int command_opcode(const char *name);

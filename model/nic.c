@@ -27,12 +27,13 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	nic->db_bar = db_bar;
 	nic->raise = raise;
 	nic->raise_ctx = ctx;
+	nic->rest.expired = qp_rest_over;
 	nic->slot_owner = calloc(NIC_DB_SLOTS, sizeof(*nic->slot_owner));
 	nic->live = calloc(NIC_NUM_QP, sizeof(*nic->live));
 	nic->dirty_cq = calloc(NIC_MAX_CQ, sizeof(*nic->dirty_cq));
-	/* A timer a QP. */
+	/* A timer a QP, and one for those that rest. */
 	if (!nic->slot_owner || !nic->live || !nic->dirty_cq ||
-	    !timer_heap_init(&nic->timers, NIC_NUM_QP) || !mr_init(nic)) {
+	    !timer_heap_init(&nic->timers, NIC_NUM_QP + 1) || !mr_init(nic)) {
 		nic_destroy(nic);
 		return NULL;
 	}

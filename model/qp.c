@@ -47,7 +47,7 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	qp->rnr_retry = 0;
 	qp->sgid_index = 0;
 	qp->dest_qpn = 0;
-	qp_connections_changed(nic);
+	qp_connection_changed(nic, qp);
 }
 
 /* Field by field of one of the two queues. */
@@ -270,4 +270,5 @@ void qp_reset_all(struct nic *nic)
 		if (nic->qp[i])
 			qp_free(nic, nic->qp[i]);
 	}
+	timer_stop(&nic->timers, &nic->rest);
 }

@@ -105,9 +105,8 @@ struct qp {
 
 	struct requester req;
 	struct responder resp;
-	uint64_t flush_wait;	/* ns until an ERR QP's queues are looked at */
 
-	struct qp_list *list;	/* nic->ready, nic->stalled or NULL */
+	struct qp_list *list;	/* nic->ready, stalled, resting or NULL */
 	struct qp *next, *prev;
 };
 
@@ -146,8 +145,11 @@ void qp_error(struct nic *nic, struct qp *qp);
 void qp_queue_failed(struct nic *nic, struct qp *qp);
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type);
 void qp_timer_expired(struct nic *nic, struct timer *timer);
-/* Something changed that may let stalled requesters go on. */
-void qp_connections_changed(struct nic *nic);
+/* Something of a QP changed that may let a stalled requester go on; of any QP. */
+void qp_connection_changed(struct nic *nic, struct qp *qp);
+void qp_all_connections_changed(struct nic *nic);
+/* QPs that rest in ERR are looked at. */
+void qp_rest_over(struct nic *nic, struct timer *timer);
 /* In SQD, with nothing under way any more. */
 void qp_drained(struct nic *nic, struct qp *qp);
 

@@ -143,7 +143,7 @@ static void enter_state(struct nic *nic, struct qp *qp, uint8_t state,
 		}
 		break;
 	}
-	qp_connections_changed(nic);
+	qp_connection_changed(nic, qp);
 }
 
 uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
@@ -170,6 +170,6 @@ uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
 	if (mask & MOOR_QP_ATTR_STATE)
 		enter_state(nic, qp, state, mask & MOOR_QP_ATTR_SQD_EVENT);
 	else
-		qp_connections_changed(nic);
+		qp_connection_changed(nic, qp);
 	return MOOR_CMD_OK;
 }

@@ -9,10 +9,11 @@
 
 /*
  * Receive queues are not kicked for (HWI DB-16), yet in ERR what is posted is
- * flushed: look now and then, less and less often.
+ * flushed: look now and then, at all that rest there at once, less and less often
+ * (HWI DB-22).
  */
-#define FLUSH_WAIT_MIN_NS	1000000u
-#define FLUSH_WAIT_MAX_NS	64000000u
+#define REST_MIN_NS	1000000u
+#define REST_MAX_NS	64000000u
 
 void qp_leave_list(struct qp *qp)
 {
@@ -50,16 +51,28 @@ void qp_make_ready(struct nic *nic, struct qp *qp)
 		qp_enter_list(qp, &nic->ready);
 }
 
-void qp_connections_changed(struct nic *nic)
+static void end_stall(struct nic *nic, struct qp *qp)
+{
+	if (!qp || qp->list != &nic->stalled)
+		return;
+	qp_leave_list(qp);
+	qp->req.waiting = false;
+	qp_make_ready(nic, qp);
+}
+
+/* Of the others only the one that it is connected to can have waited for it. */
+void qp_connection_changed(struct nic *nic, struct qp *qp)
 {
 	nic->connections++;
-	while (nic->stalled.first) {
-		struct qp *qp = nic->stalled.first;
+	end_stall(nic, qp);
+	end_stall(nic, qp_find(nic, qp->dest_qpn));
+}
 
-		qp_leave_list(qp);
-		qp->req.waiting = false;
-		qp_make_ready(nic, qp);
-	}
+void qp_all_connections_changed(struct nic *nic)
+{
+	nic->connections++;
+	while (nic->stalled.first)
+		end_stall(nic, nic->stalled.first);
 }
 
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
@@ -70,6 +83,12 @@ void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
 		qp->backlogged |= MOOR_BIT(type);
 }
 
+static void rest_anew(struct nic *nic)
+{
+	nic->rest_ns = REST_MIN_NS;
+	timer_start(&nic->timers, &nic->rest, timer_now() + REST_MIN_NS);
+}
+
 void qp_error(struct nic *nic, struct qp *qp)
 {
 	if (qp->state == MOOR_QPS_ERR)
@@ -78,10 +97,10 @@ void qp_error(struct nic *nic, struct qp *qp)
 	qp->draining = false;
 	qp->req.waiting = false;
 	qp->resp.message = 0;
-	qp->flush_wait = FLUSH_WAIT_MIN_NS;
 	timer_stop(&nic->timers, &qp->timer);
+	rest_anew(nic);
 	qp_enter_list(qp, &nic->ready);
-	qp_connections_changed(nic);
+	qp_connection_changed(nic, qp);
 }
 
 void qp_queue_failed(struct nic *nic, struct qp *qp)
@@ -127,6 +146,29 @@ static bool flush_one_recv(struct nic *nic, struct qp *qp)
 	return true;
 }
 
+void qp_rest_over(struct nic *nic, struct timer *timer)
+{
+	(void)timer;
+	while (nic->resting.first)
+		qp_enter_list(nic->resting.first, &nic->ready);
+	nic->rest_ns = nic->rest_ns < REST_MAX_NS / 2 ? 2 * nic->rest_ns :
+							REST_MAX_NS;
+}
+
+/* Till more is posted to it. */
+static void take_rest(struct nic *nic, struct qp *qp, bool flushed)
+{
+	qp_leave_list(qp);
+	if (!qp->rq.exists || qp->rq.broken)
+		return;
+	if (flushed)
+		rest_anew(nic);
+	else if (!nic->rest.place)
+		timer_start(&nic->timers, &nic->rest,
+			    timer_now() + nic->rest_ns);
+	qp_enter_list(qp, &nic->resting);
+}
+
 static void flush(struct nic *nic, struct qp *qp)
 {
 	uint32_t sends = 0, recvs = 0;
@@ -135,19 +177,10 @@ static void flush(struct nic *nic, struct qp *qp)
 		sends++;
 	while (recvs < QUANTUM_WQES && flush_one_recv(nic, qp))
 		recvs++;
-	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES) {
+	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES)
 		qp_enter_list(qp, &nic->ready);
-		return;
-	}
-
-	qp_leave_list(qp);
-	if (!qp->rq.exists || qp->rq.broken)
-		return;
-	qp->flush_wait = sends || recvs ? FLUSH_WAIT_MIN_NS :
-			 2 * qp->flush_wait;
-	if (qp->flush_wait > FLUSH_WAIT_MAX_NS)
-		qp->flush_wait = FLUSH_WAIT_MAX_NS;
-	timer_start(&nic->timers, &qp->timer, timer_now() + qp->flush_wait);
+	else
+		take_rest(nic, qp, sends || recvs);
 }
 
 /* Return: true when a WQE is under way. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
+#include "timer.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
@@ -438,6 +439,97 @@ static void test_error_opcodes(bool strict)
 	ok(!wrong, "an error tells by bit 7 which queue it is of");
 }
 
+/*
+ * QPs that rest in ERR are looked at together, and not often: what is posted there is
+ * flushed all the same, and within 100 ms (HWI DB-22).
+ */
+static void test_rest(void)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_ERR,
+	};
+	static struct guest_qp many[64];
+	unsigned int i, rare = 0, flushed = 0;
+	struct moor_cqe cqe;
+	struct pair p;
+
+	pair_start(&p, false);
+	for (i = 0; i < 64; i++) {
+		if (make_qp(p.g, &many[i], 0x100 + i, PD, &p.cq[0], &p.cq[0]) ||
+		    modify(p.g, &cmd, many[i].qpn))
+			ok(false, "a QP in ERR");
+		settle_timers(p.g, 1);
+	}
+	/* The waits grow: in the end all are as long as they get. */
+	settle_timers(p.g, 400);
+	for (i = 0; i < 5; i++) {
+		uint64_t deadline = nic_next_deadline(p.g->nic);
+
+		while (timer_now() < deadline)
+			;
+		settle(p.g);
+		if (nic_next_deadline(p.g->nic) - timer_now() > 32000000)
+			rare++;
+	}
+	ok(rare == 5, "64 QPs in ERR: looked at together, now and then");
+	for (i = 0; i < 64; i++)
+		post_recv(p.g, &many[i], i, NULL, 0);
+	settle_timers(p.g, 100);
+	while (poll_cq(p.g, &p.cq[0], &cqe))
+		flushed += cqe.status == MOOR_WC_WR_FLUSH_ERR;
+	ok(flushed == 64, "what is posted is flushed within 100 ms");
+	guest_stop(p.g);
+}
+
+/* A QP without a time-out waits till its own peer is there, whatever others do. */
+static void test_stalled(void)
+{
+	struct moor_cmd_modify_qp reset = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
+	}, patient = { .mask = MOOR_QP_ATTR_TIMEOUT },
+	second = { .mask = MOOR_QP_ATTR_RQ_PSN, .rq_psn = 1 };
+	struct moor_cmd_set_gid none = { .hdr.opcode = MOOR_CMD_SET_GID };
+	struct moor_sq_wqe *wqe;
+	struct pair p;
+
+	pair_start(&p, false);
+	modify(p.g, &patient, p.qp[0].qpn);
+	modify(p.g, &reset, p.qp[1].qpn);
+	wqe = next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 7);
+	wqe->remote_addr = p.buf[1];
+	wqe->rkey = p.key[1];
+	add_sge(wqe, sge(p.buf[0], 10, p.key[0]));
+	ring(p.g, &p.qp[0]);
+	settle_timers(p.g, 10);
+	ok(quiet(&p, 0), "waits without an end");
+	connect_qp(p.g, &p.qp[1], p.qp[0].qpn);
+	settle(p.g);
+	ok(got(&p, 0, MOOR_WC_SUCCESS, 7, NULL), "and goes on when its peer is there");
+
+	next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 8);
+	modify(p.g, &reset, p.qp[1].qpn);
+	ring(p.g, &p.qp[0]);
+	reset.mask = MOOR_QP_ATTR_DEST_QPN;
+	reset.dest_qpn = 77;
+	modify(p.g, &reset, p.qp[0].qpn);
+	connect_qp(p.g, &p.qp[1], p.qp[0].qpn);
+	modify(p.g, &second, p.qp[1].qpn);
+	ok(quiet(&p, 0), "connected to another: waits");
+	reset.dest_qpn = p.qp[1].qpn;
+	modify(p.g, &reset, p.qp[0].qpn);
+	settle(p.g);
+	ok(got(&p, 0, MOOR_WC_SUCCESS, 8, NULL), "its own change counts too");
+
+	command(p.g, &none, sizeof(none));
+	next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 9);
+	ring(p.g, &p.qp[0]);
+	ok(quiet(&p, 0), "the GID is gone: waits");
+	guest_set_gid(p.g, 0, 1);
+	settle(p.g);
+	ok(got(&p, 0, MOOR_WC_SUCCESS, 9, NULL), "and goes on when it is back");
+	guest_stop(p.g);
+}
+
 static void test_notify(void)
 {
 	struct moor_sq_wqe *wqe;
@@ -544,6 +636,8 @@ int main(void)
 	test_peer_gone();
 	test_error_opcodes(false);
 	test_error_opcodes(true);
+	test_rest();
+	test_stalled();
 	test_notify();
 	test_overrun();
 	test_resize();
