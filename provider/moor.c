@@ -122,6 +122,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.query_device_ex = moor_query_device_ex,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
+	.query_qp_data_in_order = moor_query_qp_data_in_order,
 	.query_rt_values = moor_query_rt_values,
 	.reg_dm_mr = moor_reg_dm_mr,
 	.reg_mr = moor_reg_mr,

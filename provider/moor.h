@@ -380,6 +380,8 @@ struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
 int moor_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int moor_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr);
+int moor_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				uint32_t flags);
 int moor_destroy_qp(struct ibv_qp *qp);
 
 /* post.c */

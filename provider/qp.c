@@ -405,6 +405,28 @@ int moor_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+/*
+ * HWI ORD-4, ORD-5: a message becomes visible in its order, but for memory that was
+ * registered with IBV_ACCESS_RELAXED_ORDERING, which asks for the opposite.
+ */
+int moor_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				uint32_t flags)
+{
+	(void)qp;
+	(void)flags;
+	switch (op) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_READ:
+		return IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG;
+	default:
+		return 0;
+	}
+}
+
 int moor_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct moor_context *ctx = to_moor_context(ibqp->context);

@@ -335,6 +335,31 @@ static void test_last_byte(void)
 	free(source);
 }
 
+/* libibverbs makes more of the one bit that the provider gives. */
+static void test_promised(void)
+{
+	static const enum ibv_wr_opcode promised[] = {
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
+		IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_READ,
+	}, others[] = {
+		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, (enum ibv_wr_opcode)200,
+	};
+	uint32_t caps = IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS;
+	unsigned int wrong = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(promised) / sizeof(promised[0]); i++) {
+		wrong += ibv_query_qp_data_in_order(pair.a.qp, promised[i], 0) != 1;
+		wrong += ibv_query_qp_data_in_order(pair.a.qp, promised[i], caps) !=
+			 (IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG |
+			  IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES);
+	}
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		wrong += ibv_query_qp_data_in_order(pair.a.qp, others[i], caps) != 0;
+	tap_is(wrong, 0, "ibv_query_qp_data_in_order: whole messages");
+}
+
 int main(int argc, char **argv)
 {
 	const char *switches = getenv("MOOR_NIC_SWITCHES");
@@ -360,6 +385,7 @@ int main(int argc, char **argv)
 	test_atomics();
 	test_read_after_write();
 	test_last_byte();
+	test_promised();
 	ibv_dereg_mr(ordered);
 	ibv_dereg_mr(relaxed);
 	ibv_dereg_mr(relaxed_a);
