@@ -170,7 +170,7 @@ irqreturn_t moor_cmd_interrupt(int irq, void *data)
 	struct moor_dev *mdev = data;
 
 	moor_cmd_reap(mdev);
-	if (READ_ONCE(mdev->cmdq.sleepers)) {
+	if (READ_ONCE(mdev->cmdq.sleepers) && !moor_is_dead(mdev)) {
 		moor_cmd_arm(mdev);
 		moor_cmd_reap(mdev);
 	}
@@ -202,6 +202,8 @@ static int moor_cmd_get_tag(struct moor_dev *mdev)
 
 static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 {
+	/* The slot has been read before it is somebody else's. */
+	smp_mb__before_atomic();
 	set_bit(tag, cmdq->free_tags);
 	/* Has the barrier between the bit and the look for waiters. */
 	if (wq_has_sleeper(&cmdq->tag_wait))
@@ -285,14 +287,19 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 	unsigned long end = jiffies +
 			    msecs_to_jiffies(READ_ONCE(cmdq->timeout_ms));
 	unsigned long look = msecs_to_jiffies(MOOR_CMD_LOOK_MS);
+	bool awake;
 
+	/* With the lock: who aborts wakes those who did not see the death here. */
 	spin_lock_irq(&cmdq->reap_lock);
-	if (!slot->done) {
+	awake = slot->done || moor_is_dead(mdev);
+	if (!awake) {
 		reinit_completion(&slot->wake);
 		slot->asleep = true;
 		WRITE_ONCE(cmdq->sleepers, cmdq->sleepers + 1);
 	}
 	spin_unlock_irq(&cmdq->reap_lock);
+	if (awake)
+		return;
 
 	do {
 		moor_cmd_arm(mdev);
@@ -305,6 +312,17 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 		else if (time_after(jiffies, end))
 			moor_hw_kill(mdev, "a command timed out");
 	} while (!moor_cmd_is_done(slot) && !moor_is_dead(mdev));
+}
+
+/* The device is dead: no answer counts any more. */
+static void moor_cmd_give_up(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
+{
+	spin_lock_irq(&cmdq->reap_lock);
+	if (slot->asleep) {
+		slot->asleep = false;
+		WRITE_ONCE(cmdq->sleepers, cmdq->sleepers - 1);
+	}
+	spin_unlock_irq(&cmdq->reap_lock);
 }
 
 static int moor_cmd_errno(u8 status)
@@ -342,7 +360,7 @@ static int moor_cmd_errno(u8 status)
  * caller would free.
  *
  * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
- * PCIe completion time-out or with the death of the device.
+ * answer or with the death of the device, which the time-out brings about.
  *
  * Return: 0, an errno for the device's status, or -EIO if the device is dead.
  */
@@ -369,7 +387,7 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		moor_cmd_sleep(mdev, slot);
 
 	if (!moor_cmd_is_done(slot)) {
-		slot->asleep = false;
+		moor_cmd_give_up(cmdq, slot);
 		err = -EIO;
 		goto put;
 	}
@@ -396,7 +414,9 @@ void moor_cmdq_abort(struct moor_dev *mdev)
 	struct moor_cmdq *cmdq = &mdev->cmdq;
 	u32 i;
 
+	spin_lock_irq(&cmdq->reap_lock);
 	for (i = 0; i < moor_cmdq_entries(cmdq); i++)
 		complete(&cmdq->slots[i].wake);
+	spin_unlock_irq(&cmdq->reap_lock);
 	wake_up_all(&cmdq->tag_wait);
 }
