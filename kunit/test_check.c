@@ -131,7 +131,7 @@ static void check_reasons(struct kunit *test)
 {
 	u32 i, j;
 
-	for (i = MOOR_REFUSAL_NONE; i <= MOOR_REFUSAL_DEVICE; i++) {
+	for (i = MOOR_REFUSAL_NONE; i <= MOOR_REFUSAL_OTHER; i++) {
 		KUNIT_ASSERT_NOT_NULL(test, moor_refusal_name(i));
 		for (j = 0; j < i; j++)
 			KUNIT_EXPECT_STRNEQ(test, moor_refusal_name(i),
@@ -142,19 +142,40 @@ static void check_reasons(struct kunit *test)
 /* A page that comes back meanwhile cannot be named: 0, not a wrong one. */
 static void check_page_gone(struct kunit *test)
 {
+	struct moor_ucontext *uctx = kunit_kzalloc(test, sizeof(*uctx), GFP_KERNEL);
 	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
 	struct moor_refusal why = { .value = 1, .limit = 1 };
+	struct moor_dev *mdev = test->priv;
 
-	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, REGION_LENGTH, 0,
+	KUNIT_ASSERT_NOT_NULL(test, uctx);
+	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, REGION_LENGTH,
 						  -EFAULT), -EFAULT);
 	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_PAGE);
-	KUNIT_EXPECT_EQ(test, why.value, 0);
 	KUNIT_EXPECT_EQ(test, why.limit, 0);
+	spin_lock_init(&mdev->refusals.lock);
+	uctx->refusal = why;
+	uctx->refusal.start = addr;
+	uctx->refusal.length = REGION_LENGTH;
+	moor_refusal_last(mdev, uctx, &why);
+	KUNIT_EXPECT_EQ(test, why.value, 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+}
 
-	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, REGION_LENGTH, 0,
-						  -ENOMEM), -ENOMEM);
+/* Neither too little memory nor anything else is taken for the other. */
+static void check_errnos(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
+	struct moor_refusal why = {};
+
+	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, 1, -ENOMEM),
+			-ENOMEM);
 	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_MEMORY);
+	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, 1, -EINTR),
+			-EINTR);
+	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_OTHER);
+	KUNIT_EXPECT_EQ(test, moor_refusal_of_pin(&why, addr, 1, -EINVAL),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_OTHER);
 }
 
 /* A doorbell's page and slot keep to their own bits (HWI DB-8). */
@@ -180,6 +201,7 @@ static struct kunit_case check_cases[] = {
 	KUNIT_CASE_PARAM(check_range, range_gen_params),
 	KUNIT_CASE(check_reasons),
 	KUNIT_CASE(check_page_gone),
+	KUNIT_CASE(check_errnos),
 	KUNIT_CASE(check_doorbell),
 	{}
 };

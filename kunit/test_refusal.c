@@ -111,6 +111,17 @@ static void hole_desc(const struct hole *hole, char *desc)
 
 KUNIT_ARRAY_PARAM(hole, holes, hole_desc);
 
+/* What the process is told that asks. */
+static void asked(struct kunit *test, const struct moor_refusal *why,
+		  struct moor_refusal *told)
+{
+	struct moor_ucontext *uctx = kunit_kzalloc(test, sizeof(*uctx), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, uctx);
+	uctx->refusal = *why;
+	moor_refusal_last(test->priv, uctx, told);
+}
+
 /* The first page that cannot be pinned, found whatever lies before it. */
 static void refusal_page(struct kunit *test)
 {
@@ -121,6 +132,7 @@ static void refusal_page(struct kunit *test)
 	unsigned long start = addr + hole->inside;
 	struct ib_pd *pd = moor_kunit_pd(test);
 	const struct moor_refusal *why;
+	struct moor_refusal told;
 	struct ib_mr *mr;
 
 	KUNIT_ASSERT_EQ(test, vm_munmap(at, PAGE_SIZE), 0);
@@ -132,7 +144,10 @@ static void refusal_page(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
 	why = last_refusal(test);
 	KUNIT_EXPECT_EQ(test, why->reason, MOOR_REFUSAL_PAGE);
-	KUNIT_EXPECT_EQ(test, why->value, max(at, start));
+	/* Looked for when it is asked for. */
+	KUNIT_EXPECT_EQ(test, why->value, 0);
+	asked(test, why, &told);
+	KUNIT_EXPECT_EQ(test, told.value, max(at, start));
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 	/* Without that page it works. */
 	if (hole->first) {

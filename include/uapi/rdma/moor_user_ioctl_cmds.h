@@ -58,6 +58,7 @@ enum moor_refusal_reason {
 	MOOR_REFUSAL_MEMORY	= 7,	/* the kernel is out of memory */
 	MOOR_REFUSAL_WINDOWS	= 8,	/* value: windows bound */
 	MOOR_REFUSAL_DEVICE	= 9,	/* the device is dead */
+	MOOR_REFUSAL_OTHER	= 10,	/* what the errno says, such as a signal */
 };
 
 struct moor_refusal {

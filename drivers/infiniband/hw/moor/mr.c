@@ -120,13 +120,13 @@ int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 				   access);
 	if (IS_ERR(reg->umem))
 		return moor_refusal_of_pin(why, reg->start, reg->length,
-					   access, PTR_ERR(reg->umem));
+					   PTR_ERR(reg->umem));
 
 	/* With addresses from 0 the table goes by those of the process. */
 	err = moor_table_build(mdev, &reg->table, reg->umem,
 			       reg->zero_based ? reg->start : reg->iova);
 	if (err) {
-		why->reason = MOOR_REFUSAL_MEMORY;
+		why->reason = moor_refusal_of_errno(err);
 		ib_umem_release(reg->umem);
 		return err;
 	}

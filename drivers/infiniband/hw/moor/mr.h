@@ -340,8 +340,11 @@ void moor_dm_describe(const struct moor_dm *dm, u64 length,
 /* refusal.c */
 void moor_refuse(struct moor_dev *mdev, struct ib_udata *udata,
 		 struct moor_refusal *why, int err);
+void moor_refusal_last(struct moor_dev *mdev, struct moor_ucontext *uctx,
+		       struct moor_refusal *why);
+u32 moor_refusal_of_errno(int err);
 int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
-			int access, int err);
+			int err);
 const char *moor_refusal_name(u32 reason);
 
 /* restrack.c */

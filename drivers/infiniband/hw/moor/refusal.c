@@ -26,6 +26,7 @@ static const char * const moor_refusal_names[] = {
 	[MOOR_REFUSAL_MEMORY]	= "memory",
 	[MOOR_REFUSAL_WINDOWS]	= "windows",
 	[MOOR_REFUSAL_DEVICE]	= "device",
+	[MOOR_REFUSAL_OTHER]	= "other",
 };
 
 /**
@@ -67,17 +68,27 @@ static u64 moor_find_bad_page(u64 start, u64 length, bool write)
 }
 
 /**
+ * moor_refusal_of_errno - the reason for an error that has no better one
+ * @err: negative errno
+ *
+ * Return: enum moor_refusal_reason
+ */
+u32 moor_refusal_of_errno(int err)
+{
+	return err == -ENOMEM ? MOOR_REFUSAL_MEMORY : MOOR_REFUSAL_OTHER;
+}
+
+/**
  * moor_refusal_of_pin - why memory could not be pinned
  * @why: filled in
  * @start: address of the first byte
  * @length: bytes
- * @access: IB_ACCESS_* it was to be pinned for
  * @err: what ib_umem_get_va() gave
  *
  * Return: @err.
  */
 int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
-			int access, int err)
+			int err)
 {
 	u64 pages = DIV_ROUND_UP_ULL(offset_in_page(start) + length, PAGE_SIZE);
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -92,11 +103,10 @@ int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
 		why->limit = rlimit(RLIMIT_MEMLOCK);
 		why->value = pinned << PAGE_SHIFT;
 	} else if (err == -EFAULT) {
+		/* Which page it was is looked for when somebody asks. */
 		why->reason = MOOR_REFUSAL_PAGE;
-		why->value = moor_find_bad_page(start, length,
-						ib_access_writable(access));
 	} else {
-		why->reason = MOOR_REFUSAL_MEMORY;
+		why->reason = moor_refusal_of_errno(err);
 	}
 	return err;
 }
@@ -130,4 +140,21 @@ void moor_refuse(struct moor_dev *mdev, struct ib_udata *udata,
 		uctx->refusal = *why;
 	spin_unlock(&refusals->lock);
 	trace_moor_reg_refused(mdev, why);
+}
+
+/**
+ * moor_refusal_last - why the last registration of a context that failed did
+ * @mdev: device
+ * @uctx: context of the calling process
+ * @why: filled in
+ */
+void moor_refusal_last(struct moor_dev *mdev, struct moor_ucontext *uctx,
+		       struct moor_refusal *why)
+{
+	spin_lock(&mdev->refusals.lock);
+	*why = uctx->refusal;
+	spin_unlock(&mdev->refusals.lock);
+	if (why->reason == MOOR_REFUSAL_PAGE)
+		why->value = moor_find_bad_page(why->start, why->length,
+						ib_access_writable(why->access));
 }

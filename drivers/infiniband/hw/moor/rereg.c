@@ -22,7 +22,11 @@ static int moor_rereg_translation(struct moor_dev *mdev,
 	next->start = start;
 	next->length = length;
 	next->iova = iova;
-	return moor_reg_pin(mdev, next, why);
+	err = moor_reg_pin(mdev, next, why);
+	/* What the memory was to be pinned for, if the call left the rights alone. */
+	if (err)
+		why->access |= next->access & IB_ACCESS_LOCAL_WRITE;
+	return err;
 }
 
 /*

@@ -94,14 +94,10 @@ static int UVERBS_HANDLER(MOOR_METHOD_DEVICE_REFUSAL)(struct uverbs_attr_bundle 
 {
 	struct ib_ucontext *ibuctx = ib_uverbs_get_ucontext(attrs);
 	struct moor_refusal refusal;
-	struct moor_dev *mdev;
 
 	if (IS_ERR(ibuctx))
 		return PTR_ERR(ibuctx);
-	mdev = to_mdev(ibuctx->device);
-	spin_lock(&mdev->refusals.lock);
-	refusal = to_muctx(ibuctx)->refusal;
-	spin_unlock(&mdev->refusals.lock);
+	moor_refusal_last(to_mdev(ibuctx->device), to_muctx(ibuctx), &refusal);
 	return uverbs_copy_to(attrs, MOOR_ATTR_DEVICE_REFUSAL, &refusal,
 			      sizeof(refusal));
 }
