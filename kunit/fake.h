@@ -52,6 +52,7 @@ struct fake_behaviour {
 	u64 odd_value;
 	bool stray;		/* one completion of an unknown tag first */
 	bool circle;		/* the list of windows never ends */
+	bool frozen;		/* its channel is: nobody is to touch a BAR */
 	bool no_enable;		/* finds the setup wanting */
 	u64 no_features;	/* these it does not have */
 	/* Changes the answer to a command before it is given. */

@@ -82,8 +82,17 @@ static void fake_regs_write(struct fake_nic *nic, u32 offset, u64 val, int size)
 	}
 }
 
+/* While a channel is frozen the core may mask vectors, and that is all. */
+static void fake_touched(struct fake_nic *nic, int bar, u32 offset)
+{
+	if (nic->behave.frozen &&
+	    (bar != MOOR_BAR_REGS || offset < MOOR_MSIX_TABLE_OFFSET))
+		fake_violation(nic, "a BAR is touched while the channel is frozen");
+}
+
 u64 fake_bar_read(struct fake_nic *nic, int bar, u32 offset, int size)
 {
+	fake_touched(nic, bar, offset);
 	/* A read pushes what was written before it. */
 	fake_wc_barrier();
 	if (bar == MOOR_BAR_REGS)
@@ -125,6 +134,7 @@ static void fake_write_mr(struct fake_nic *nic, u32 offset, u64 val, int size)
 
 void fake_bar_write(struct fake_nic *nic, int bar, u32 offset, int size, u64 val)
 {
+	fake_touched(nic, bar, offset);
 	if (bar == MOOR_BAR_REGS)
 		fake_regs_write(nic, offset, val, size);
 	else if (bar == MOOR_BAR_MR && offset + size <= FAKE_MR_BYTES)

@@ -118,6 +118,8 @@ static void error_recovered(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, attached(test), mdev);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 
+	pdev->error_state = pci_channel_io_frozen;
+	nic->behave.frozen = true;
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_frozen),
 			PCI_ERS_RESULT_NEED_RESET);
@@ -129,6 +131,8 @@ static void error_recovered(struct kunit *test)
 		nic->cfg[PCI_BASE_ADDRESS_0 + i] &=
 			~nic->cfg_writable[PCI_BASE_ADDRESS_0 + i];
 	fake_nic_reset(nic);
+	pdev->error_state = pci_channel_io_normal;
+	nic->behave.frozen = false;
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->slot_reset(pdev),
 			PCI_ERS_RESULT_RECOVERED);
 	KUNIT_EXPECT_MEMEQ(test, nic->cfg + PCI_BASE_ADDRESS_0, bars, sizeof(bars));

@@ -17,6 +17,12 @@ void rdma_restrack_set_name(struct rdma_restrack_entry *res,
 			    const char *caller);
 void rdma_restrack_add(struct rdma_restrack_entry *res);
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0) ||			\
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0) &&		\
+	 LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0))
+#error "moor is written for Linux 6.12 and for 7.2 and later, and was tried on no other"
+#endif
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 
 /* Early point releases of 6.12 lack these. */

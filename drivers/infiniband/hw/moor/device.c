@@ -49,7 +49,8 @@ static int moor_query_device(struct ib_device *ibdev,
 		return err;
 	/* The register traps: it is read for who asks. */
 	if (udata && udata->outlen) {
-		resp.clock = moor_read64(mdev->regs, MOOR_REG_CLOCK);
+		if (!moor_is_dead(mdev))
+			resp.clock = moor_read64(mdev->regs, MOOR_REG_CLOCK);
 		err = ib_respond_udata(udata, resp);
 		if (err)
 			return err;
@@ -76,7 +77,8 @@ static int moor_query_device(struct ib_device *ibdev,
 	attr->max_sge_rd = caps->max_sge;
 	attr->max_qp_rd_atom = caps->max_rd_atomic;
 	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
-	attr->max_res_rd_atom = caps->max_rd_atomic * attr->max_qp;
+	attr->max_res_rd_atom = min_t(u64, S32_MAX, (u64)caps->max_rd_atomic *
+						    attr->max_qp);
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->atomic_cap = caps->features & MOOR_FEATURE_ATOMICS ?

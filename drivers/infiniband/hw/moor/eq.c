@@ -137,6 +137,9 @@ static bool moor_eq_poll(struct moor_eq *eq)
 	u32 left = MOOR_EQ_BUDGET;
 	unsigned long flags;
 
+	/* A device that is stopped says nothing that counts. */
+	if (moor_is_dead(eq->mdev))
+		return true;
 	spin_lock_irqsave(&eq->lock, flags);
 	for (; left; left--) {
 		struct moor_eqe *eqe = &eq->ring[eq->consumer & mask];

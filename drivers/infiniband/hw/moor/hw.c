@@ -207,9 +207,9 @@ int moor_hw_read_caps(struct moor_dev *mdev)
  * Processes map it read-only, so it is a page of its own, and a page of the
  * page allocator's: what dma_alloc_coherent() gives cannot be mapped through
  * rdma_user_mmap_io(). As all memory that processes and an RDMA device share,
- * it relies on coherent DMA.
+ * it relies on coherent DMA: where that is not to be had, neither is RDMA.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM; -ENODEV without coherent DMA.
  */
 int moor_hw_alloc_doze(struct moor_dev *mdev)
 {
@@ -224,6 +224,12 @@ int moor_hw_alloc_doze(struct moor_dev *mdev)
 		return -ENOMEM;
 	}
 	mdev->doze = page_address(page);
+	if (dma_need_sync(&mdev->pdev->dev, mdev->doze_dma)) {
+		dev_err(&mdev->pdev->dev,
+			"cannot be used here: DMA is not coherent, or goes through bounce buffers (swiotlb)\n");
+		moor_hw_free_doze(mdev);
+		return -ENODEV;
+	}
 	return 0;
 }
 
@@ -272,8 +278,11 @@ int moor_hw_enable(struct moor_dev *mdev)
  */
 bool moor_hw_has_failed(struct moor_dev *mdev)
 {
-	u32 status = moor_read32(mdev->regs, MOOR_REG_STATUS);
+	u32 status;
 
+	if (pci_channel_offline(mdev->pdev))
+		return true;
+	status = moor_read32(mdev->regs, MOOR_REG_STATUS);
 	return moor_reads_as_gone(status) || (status & MOOR_STATUS_FATAL) ||
 	       !(status & MOOR_STATUS_ENABLED);
 }
@@ -292,14 +301,28 @@ static void moor_hw_stop_dma(struct moor_dev *mdev)
 		dev_warn(&mdev->pdev->dev, "transactions remain pending\n");
 }
 
+/* Of a channel that is frozen no BAR may be touched: not everywhere harmless. */
+static void moor_hw_stop(struct moor_dev *mdev, const char *why)
+{
+	bool frozen = pci_channel_offline(mdev->pdev);
+
+	if (why)
+		dev_err(&mdev->pdev->dev, "stopped: %s (fatal code %#x)\n", why,
+			frozen ? 0 : moor_read32(mdev->regs,
+						 MOOR_REG_FATAL_CODE));
+	moor_hw_stop_dma(mdev);
+	if (!frozen)
+		moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+}
+
 /**
  * moor_hw_kill - end all DMA of the device for good
  * @mdev: device
  * @why: for the log; NULL if it was asked for
  *
  * Afterwards every command fails and all teardown succeeds without asking the
- * device: nothing that is unpinned later can be touched by it. Returns when
- * that holds, whoever did it.
+ * device: nothing that is unpinned later can be touched by it, and nothing of it
+ * is touched any more. Returns when that holds, whoever did it.
  *
  * Context: process; sleeps.
  */
@@ -313,12 +336,7 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 
 	mutex_lock(&mdev->kill_lock);
 	if (!mdev->dead) {
-		if (why)
-			dev_err(&mdev->pdev->dev,
-				"stopped: %s (fatal code %#x)\n", why,
-				moor_read32(mdev->regs, MOOR_REG_FATAL_CODE));
-		moor_hw_stop_dma(mdev);
-		moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+		moor_hw_stop(mdev, why);
 		/* Pairs with moor_is_dead(): who sees it may unpin. */
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);

@@ -18,8 +18,12 @@
 /* Queues are destroyed by who frees memory, and wait for what runs here. */
 struct workqueue_struct *moor_wq;
 
-/* A doorbell page must be a page, or processes would share one. */
-static_assert(PAGE_SIZE == MOOR_PAGE_SIZE);
+#if BITS_PER_LONG != 64
+#error "moor needs a 64-bit kernel: doorbells are stored eight bytes at a time"
+#endif
+#if PAGE_SHIFT != 12
+#error "moor needs a kernel with pages of 4 KiB: a doorbell page is one process's alone"
+#endif
 
 static int moor_map_bars(struct moor_dev *mdev)
 {
@@ -154,9 +158,12 @@ static void moor_free_tables(struct moor_dev *mdev)
 static void moor_stop(struct moor_dev *mdev)
 {
 	cancel_delayed_work_sync(&mdev->health_work);
+	cancel_work_sync(&mdev->fatal_work);
+	/* One that is dead has been stopped, and may be out of reach. */
+	if (moor_is_dead(mdev))
+		return;
 	pci_clear_master(mdev->pdev);
 	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
-	cancel_work_sync(&mdev->fatal_work);
 }
 
 static int moor_start(struct moor_dev *mdev)

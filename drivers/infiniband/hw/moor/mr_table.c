@@ -152,7 +152,7 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 
 	list_for_each_entry_safe(rev, next, &batch, list) {
 		rev->busy = busy & BIT(i);
-		if (!rev->busy)
+		if (!rev->busy && !moor_is_dead(mdev))
 			writeq(0, moor_mr_entry(mdev, rev->key));
 		rev->done = true;
 		i++;

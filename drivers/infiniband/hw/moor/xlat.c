@@ -37,6 +37,7 @@ static void moor_nodes_release(struct moor_dev *mdev, struct moor_node *node)
 		dma_free_coherent(&mdev->pdev->dev, MOOR_PAGE_SIZE, node->pte,
 				  node->dma);
 		kfree(node);
+		cond_resched();
 	}
 }
 
@@ -211,6 +212,7 @@ static int moor_fill_leaves(struct moor_fill *fill, struct sg_table *sgt,
 			if (unlikely(pos == end)) {
 				if (!moor_fill_node(fill, 0))
 					return -EINVAL;
+				cond_resched();
 				pos = fill->pos[0];
 				end = fill->end[0];
 			}
