@@ -21,6 +21,7 @@ static const char help[] =
 "  --socket PATH   the device that listens on this socket (vfio-user)\n"
 "  --nic PROGRAM   without --socket: the NIC to start (default: moor-nic)\n"
 "  --only TEXT     only cases whose name, chapter or rules contain TEXT\n"
+"  --first         end with the first case that fails\n"
 "  --measure       measure the NIC alone instead: latencies, rates\n"
 "  --list          show the cases, with their rules\n"
 "  --help          show this\n"
@@ -36,6 +37,7 @@ enum {
 	OPT_SOCKET = 256,
 	OPT_NIC,
 	OPT_ONLY,
+	OPT_FIRST,
 	OPT_MEASURE,
 	OPT_LIST,
 	OPT_HELP,
@@ -45,6 +47,7 @@ static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "nic", required_argument, NULL, OPT_NIC },
 	{ "only", required_argument, NULL, OPT_ONLY },
+	{ "first", no_argument, NULL, OPT_FIRST },
 	{ "measure", no_argument, NULL, OPT_MEASURE },
 	{ "list", no_argument, NULL, OPT_LIST },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -61,7 +64,7 @@ static void __attribute__((noreturn)) usage(const char *what)
 int main(int argc, char **argv)
 {
 	const char *socket = NULL, *nic = "moor-nic", *only = NULL;
-	bool measure = false, launched = false, good;
+	bool measure = false, first = false, launched = false, good;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
@@ -74,6 +77,9 @@ int main(int argc, char **argv)
 			break;
 		case OPT_ONLY:
 			only = optarg;
+			break;
+		case OPT_FIRST:
+			first = true;
 			break;
 		case OPT_MEASURE:
 			measure = true;
@@ -96,7 +102,7 @@ int main(int argc, char **argv)
 	}
 
 	device_attach(socket);
-	good = measure ? measure_nic() : suite_run(only);
+	good = measure ? measure_nic() : suite_run(only, first);
 	device_detach();
 	if (launched && !launch_end()) {
 		printf("# the NIC has not ended as it should\n");

@@ -255,7 +255,7 @@ static enum outcome run_case(struct test_case *c)
 	return failures ? FAILED : PASSED;
 }
 
-bool suite_run(const char *only)
+bool suite_run(const char *only, bool till_failure)
 {
 	unsigned int number = 0, passed = 0, failed = 0, absent = 0;
 	struct test_case *c;
@@ -279,6 +279,8 @@ bool suite_run(const char *only)
 		if (now_ns() - started > 1000000000u)
 			printf("# took %.1f s\n", (double)(now_ns() - started) / 1e9);
 		fflush(stdout);
+		if (failed && till_failure)
+			break;
 	}
 	printf("1..%u\n# cases: %u passed, %u failed, %u of what is not offered\n",
 	       number, passed, failed, absent);

@@ -64,10 +64,10 @@ void bail_out(const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 1, 2)));
 
 /*
- * Runs the cases whose name, file or rules contain @only (NULL: all). Return:
- * whether none failed.
+ * Runs the cases whose name, file or rules contain @only (NULL: all), with
+ * @till_failure to the first that fails. Return: whether none did.
  */
-bool suite_run(const char *only);
+bool suite_run(const char *only, bool till_failure);
 
 /* One line for each rule: with what result, or why none. */
 void suite_rule_table(void);
