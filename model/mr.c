@@ -105,12 +105,9 @@ static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
 
 	if (!length || length > NIC_MAX_MR_SIZE ||
 	    __builtin_add_overflow(le64toh(e->iova), length - 1, &last) ||
-	    !xlat_decode(xlat, &e->xlat) ||
-	    __builtin_add_overflow(xlat->offset, length - 1, &last))
+	    !xlat_decode(xlat, &e->xlat))
 		return false;
-	return xlat->memory != MOOR_MEMORY_NIC ||
-	       (!__builtin_add_overflow(xlat->root & MOOR_PTE_ADDR, last,
-					&last) && last < NIC_DM_SIZE);
+	return !__builtin_add_overflow(xlat->offset, length - 1, &last);
 }
 
 /* Does the type have the form that HWI MR-3 and MR-4 give it, in its own range? */
@@ -134,7 +131,7 @@ static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 		return !consumer && body_clear(e);
 	case MOOR_MRC_TYPE_MW_1:
 	case MOOR_MRC_TYPE_MW_2:
-		return consumer && body_clear(e);
+		return consumer && !e->access && body_clear(e);
 	default:
 		return false;
 	}
@@ -169,13 +166,10 @@ static uint8_t check_rights(uint32_t have, uint32_t need)
 	return (have & need) == need ? MOOR_SYN_NONE : MOOR_SYN_RIGHTS;
 }
 
-static uint8_t grant_all(const struct mr_actor *actor, uint64_t addr,
-			 uint64_t len, struct mr_grant *grant)
+static uint8_t grant_all(uint64_t addr, uint64_t len, struct mr_grant *grant)
 {
 	uint64_t last;
 
-	if (!actor->kernel)
-		return MOOR_SYN_KEY;
 	if (__builtin_add_overflow(addr, len - 1, &last))
 		return MOOR_SYN_BOUNDS;
 	grant->kind = MR_KIND_ALL;
@@ -191,6 +185,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	struct moor_mr_context entry;
 	struct mr_dynamic *dyn;
 	uint8_t syndrome;
+	bool all;
 
 	grant->index = index;
 	grant->epoch = 0;
@@ -207,6 +202,9 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	if (is_window(dyn->word))
 		return mw_grant(nic, actor, index, &entry, addr, len, need,
 				grant);
+	all = FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL;
+	if (all && !actor->kernel)
+		return MOOR_SYN_KEY;
 	grant->epoch = dyn->epoch;
 	if (le32toh(entry.pd) != actor->pd)
 		return MOOR_SYN_PD;
@@ -214,8 +212,8 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	if (syndrome)
 		return syndrome;
 	grant->relaxed = le32toh(entry.access) & MOOR_ACCESS_RELAXED_ORDERING;
-	if (FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL)
-		return grant_all(actor, addr, len, grant);
+	if (all)
+		return grant_all(addr, len, grant);
 
 	if (!range_inside(addr, len, le64toh(entry.iova),
 			  le64toh(entry.length)))

@@ -58,30 +58,55 @@ struct queue_params {
 	uint8_t min_log_stride;
 	uint32_t doorbell;
 	const struct moor_xlat *xlat;
+	/* Where the command has them. */
+	struct {
+		uint32_t depth, stride, absent, doorbell, xlat;
+	} at;
 };
 
-static uint8_t queue_init(struct nic *nic, struct queue *queue,
-			  const struct queue_params *p)
+#define QUEUE_AT(field)	((uint32_t)offsetof(struct moor_cmd_create_qp, field))
+
+static uint8_t queue_fail(struct moor_cpl *cpl, uint8_t status, uint32_t where)
+{
+	cpl->detail = htole32(where);
+	return status;
+}
+
+/* A queue that there is not has no fields. */
+static uint8_t queue_absent(const struct queue_params *p, struct moor_cpl *cpl)
 {
 	static const struct moor_xlat no_xlat;
 
 	if (p->absent > 1)
-		return MOOR_CMD_BAD_PARAM;
-	if (p->absent)
-		return p->log_depth || p->log_stride || p->doorbell ||
-		       memcmp(p->xlat, &no_xlat, sizeof(no_xlat)) ?
-		       MOOR_CMD_BAD_PARAM : MOOR_CMD_OK;
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.absent);
+	if (p->log_depth)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
+	if (p->log_stride)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
+	if (p->doorbell)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.doorbell);
+	if (memcmp(p->xlat, &no_xlat, sizeof(no_xlat)))
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
+	return MOOR_CMD_OK;
+}
 
-	if (p->log_depth > NIC_MAX_LOG_WQE ||
-	    p->log_stride < p->min_log_stride ||
-	    p->log_stride > MOOR_MAX_LOG_STRIDE ||
-	    !xlat_decode(&queue->xlat, p->xlat) ||
+static uint8_t queue_init(struct nic *nic, struct queue *queue,
+			  const struct queue_params *p, struct moor_cpl *cpl)
+{
+	if (p->absent)
+		return queue_absent(p, cpl);
+	if (p->log_depth > NIC_MAX_LOG_WQE)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
+	if (p->log_stride < p->min_log_stride ||
+	    p->log_stride > MOOR_MAX_LOG_STRIDE)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
+	if (!xlat_decode(&queue->xlat, p->xlat) ||
 	    queue->xlat.memory != MOOR_MEMORY_HOST ||
 	    queue->xlat.offset % (1u << p->log_stride))
-		return MOOR_CMD_BAD_PARAM;
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
 	if (!xlat_reachable(nic, &queue->xlat,
 			    1ULL << (p->log_depth + p->log_stride), false))
-		return MOOR_CMD_DMA_FAULT;
+		return queue_fail(cpl, MOOR_CMD_DMA_FAULT, p->at.xlat);
 	queue->log_depth = p->log_depth;
 	queue->log_stride = p->log_stride;
 	queue->exists = true;
@@ -157,6 +182,8 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 		.min_log_stride = MOOR_MIN_LOG_SQ_STRIDE,
 		.doorbell = le32toh(cmd->sq_doorbell),
 		.xlat = &cmd->sq,
+		.at = { QUEUE_AT(log_sq_depth), QUEUE_AT(log_sq_stride),
+			QUEUE_AT(no_sq), QUEUE_AT(sq_doorbell), QUEUE_AT(sq) },
 	};
 	struct queue_params rq = {
 		.log_depth = cmd->log_rq_depth,
@@ -165,17 +192,16 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 		.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE,
 		.doorbell = le32toh(cmd->rq_doorbell),
 		.xlat = &cmd->rq,
+		.at = { QUEUE_AT(log_rq_depth), QUEUE_AT(log_rq_stride),
+			QUEUE_AT(no_rq), QUEUE_AT(rq_doorbell), QUEUE_AT(rq) },
 	};
 	uint8_t status;
 
-	status = queue_init(nic, &qp->sq, &sq);
+	status = queue_init(nic, &qp->sq, &sq, cpl);
+	if (!status)
+		status = queue_init(nic, &qp->rq, &rq, cpl);
 	if (status)
-		return CMD_FAIL(cpl, status, struct moor_cmd_create_qp,
-				log_sq_depth);
-	status = queue_init(nic, &qp->rq, &rq);
-	if (status)
-		return CMD_FAIL(cpl, status, struct moor_cmd_create_qp,
-				log_rq_depth);
+		return status;
 	return claim_doorbells(nic, qp, cmd, cpl);
 }
 

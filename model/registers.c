@@ -132,15 +132,17 @@ static void write_control(struct nic *nic, uint32_t value)
 {
 	bool enable = value & MOOR_CONTROL_ENABLE;
 
-	if (value & ~(uint32_t)(MOOR_CONTROL_ENABLE | MOOR_CONTROL_RESET))
-		log_refused("HWI VER-3", "CONTROL: reserved bits in 0x%x", value);
-	if ((value & MOOR_CONTROL_RESET) || (nic->enabled && !enable)) {
+	if (value & ~(uint32_t)(MOOR_CONTROL_ENABLE | MOOR_CONTROL_RESET)) {
+		log_refused("HWI CTL-15", "CONTROL: reserved bits in 0x%x", value);
+		return;
+	}
+	if ((value & MOOR_CONTROL_RESET) || !enable) {
 		/* Whoever resets can have the log complete up to here. */
 		log_flush();
 		nic_reset(nic);
 		return;
 	}
-	if (!enable || nic->enabled || nic->fatal_code)
+	if (nic->enabled || nic->fatal_code)
 		return;
 	if (!setup_good(nic)) {
 		log_refused("HWI CTL-8", "ENABLE with bad ring registers");
@@ -164,7 +166,15 @@ void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 		   unsigned int size)
 {
 	uint32_t shift = offset % 8 * 8;
+	unsigned int bytes;
 
+	read_register(nic, offset, &bytes);
+	if (size == 8 && bytes != 8) {
+		/* Two registers of four bytes, the lower one first (HWI BAR-5). */
+		nic_reg_write(nic, offset, (uint32_t)value, 4);
+		nic_reg_write(nic, offset + 4, value >> 32, 4);
+		return;
+	}
 	if (offset == MOOR_REG_CONTROL) {
 		write_control(nic, (uint32_t)value);
 		return;

@@ -10,9 +10,6 @@
 
 bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 {
-	uint64_t form = MOOR_PTE_PRESENT | MOOR_PTE_LEAF;
-	bool leaf;
-
 	x->root = le64toh(raw->root);
 	x->offset = le64toh(raw->offset);
 	x->levels = raw->levels;
@@ -21,17 +18,23 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 
 	/* Gather lists come with a feature that this NIC does not have. */
 	if (raw->reserved1 || raw->entries || x->levels > MOOR_MAX_LEVELS ||
-	    x->memory > MOOR_MEMORY_NIC || (x->root & MOOR_PTE_RESERVED))
+	    x->memory > MOOR_MEMORY_NIC ||
+	    (x->memory == MOOR_MEMORY_NIC && x->levels))
 		return false;
-	if (x->page_shift > 63 || !(NIC_PAGE_SIZES & MOOR_BIT(x->page_shift)))
-		return false;
-	leaf = x->levels == 0;
-	if ((x->root & form) != (leaf ? form : MOOR_PTE_PRESENT))
-		return false;
-	if (!leaf && ((x->root & MOOR_PTE_WRITABLE) ||
-		      x->memory != MOOR_MEMORY_HOST))
-		return false;
-	return true;
+	return x->page_shift <= 63 &&
+	       (NIC_PAGE_SIZES & MOOR_BIT(x->page_shift));
+}
+
+static bool is_leaf(uint64_t entry)
+{
+	return (entry & (MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_RESERVED)) ==
+	       (MOOR_PTE_PRESENT | MOOR_PTE_LEAF);
+}
+
+static bool is_node(uint64_t entry)
+{
+	return (entry & (MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE |
+			 MOOR_PTE_RESERVED)) == MOOR_PTE_PRESENT;
 }
 
 /* Slot of a node; the table's owner may be writing. */
@@ -77,18 +80,17 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 	for (height = x->levels; height; height--) {
 		unsigned int shift = x->page_shift +
 				     MOOR_NODE_SHIFT * (height - 1);
-		const uint64_t *entries = node_ptr(nic, entry);
+		const uint64_t *entries;
 		uint64_t size;
 
+		if (!is_node(entry))
+			return MOOR_SYN_TRANSLATION;
+		entries = node_ptr(nic, entry);
 		if (!entries)
 			return MOOR_SYN_DMA;
 		/* What lies above bit 63 is never addressed: slot 0. */
 		if (shift >= 64) {
 			entry = load_entry(entries, 0);
-			if (!(entry & MOOR_PTE_PRESENT) ||
-			    (entry & (MOOR_PTE_LEAF | MOOR_PTE_WRITABLE |
-				      MOOR_PTE_RESERVED)))
-				return MOOR_SYN_TRANSLATION;
 			continue;
 		}
 		/* The root's node ends where it ends; lower ones are full. */
@@ -97,13 +99,8 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 			return MOOR_SYN_TRANSLATION;
 
 		entry = load_entry(entries, byte >> shift);
-		if (!(entry & MOOR_PTE_PRESENT) || (entry & MOOR_PTE_RESERVED))
-			return MOOR_SYN_TRANSLATION;
-		if (!(entry & MOOR_PTE_LEAF)) {
-			if (entry & MOOR_PTE_WRITABLE)
-				return MOOR_SYN_TRANSLATION;
+		if (!is_leaf(entry))
 			continue;
-		}
 		size = 1ULL << shift;
 		if (leaf_wraps(entry, size))
 			return MOOR_SYN_TRANSLATION;
@@ -113,7 +110,7 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 		leaf_from_entry(leaf, entry, byte & (size - 1), size);
 		return MOOR_SYN_NONE;
 	}
-	return MOOR_SYN_TRANSLATION;	/* a node at height 0 */
+	return MOOR_SYN_TRANSLATION;	/* no leaf at height 0 either */
 }
 
 uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
@@ -122,7 +119,8 @@ uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 	uint64_t addr;
 
 	if (!x->levels) {
-		if (__builtin_add_overflow(x->root & MOOR_PTE_ADDR, byte,
+		if (!is_leaf(x->root) ||
+		    __builtin_add_overflow(x->root & MOOR_PTE_ADDR, byte,
 					   &addr))
 			return MOOR_SYN_TRANSLATION;
 		leaf->addr = addr;
@@ -136,10 +134,7 @@ uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 		uint64_t size = 1ULL << node->shift;
 		uint64_t entry = load_entry(node->entries, byte >> node->shift);
 
-		if ((entry & (MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
-			      MOOR_PTE_RESERVED)) ==
-		    (MOOR_PTE_PRESENT | MOOR_PTE_LEAF) &&
-		    !leaf_wraps(entry, size)) {
+		if (is_leaf(entry) && !leaf_wraps(entry, size)) {
 			leaf_from_entry(leaf, entry, byte & (size - 1), size);
 			return MOOR_SYN_NONE;
 		}

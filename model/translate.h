@@ -10,7 +10,10 @@
 
 struct nic;
 
-/* struct moor_xlat in host order, copied once and checked by xlat_decode(). */
+/*
+ * struct moor_xlat in host order, copied once and checked by xlat_decode(), but for
+ * the root: that is the walk's (HWI XLT-7).
+ */
 struct xlat {
 	uint64_t root;
 	uint64_t offset;

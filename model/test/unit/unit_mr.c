@@ -142,8 +142,8 @@ static void test_kinds(void)
 	e.xlat.offset = NIC_DM_SIZE;
 	key = g->next_mr++ << 16 | 0x2223;
 	put_entry(g, key, &e, MOOR_MRC_TYPE_MR);
-	ok(try(&user, key, e.iova, 8, 0, NULL) == MOOR_SYN_KEY,
-	   "an entry that goes beyond its end is none");
+	ok(try(&user, key, e.iova, 8, 0, NULL) == MOOR_SYN_TRANSLATION,
+	   "and nothing beyond its end");
 }
 
 /* A driver that takes memory away without a revoke. */

@@ -544,8 +544,8 @@ static void test_nic_memory(void)
 	e.xlat = flat(NIC_DM_SIZE - 4096);
 	e.xlat.memory = MOOR_MEMORY_NIC;
 	put_entry(g, key, &e, MOOR_MRC_TYPE_MR);
-	ok(remote(MOOR_WQE_WRITE, key, 0, 8) == MOOR_WC_REM_ACCESS_ERR,
-	   "an MR that ends outside is invalid");
+	ok(remote(MOOR_WQE_WRITE, key, 4090, 8) == MOOR_WC_REM_ACCESS_ERR,
+	   "what lies behind that memory has no translation");
 }
 
 int main(void)

@@ -121,6 +121,17 @@ static void test_wide(void)
 	   leaf.addr == 0x8000 + (1ull << 38) - 4096 && leaf.size == 4096,
 	   "38 + 45 bits: the surplus is not addressed");
 
+	x = (struct xlat){ .root = 0x10000 | P };
+	ok(walk(&x, 0, &leaf) == MOOR_SYN_TRANSLATION, "level 0, and a node");
+	x = (struct xlat){ .root = 0x10000 | L };
+	ok(walk(&x, 0, &leaf) == MOOR_SYN_TRANSLATION, "level 0, not present");
+	x = path(1, 12, 1, 0, 0x8000 | P | L);
+	x.root |= L;
+	ok(walk(&x, 0, &leaf) == MOOR_SYN_TRANSLATION, "a leaf as root of a tree");
+	x.root ^= L | W;
+	ok(walk(&x, 0, &leaf) == MOOR_SYN_TRANSLATION, "a root with WRITABLE");
+	x.root ^= W | P;
+	ok(walk(&x, 0, &leaf) == MOOR_SYN_TRANSLATION, "a root that is absent");
 	x = (struct xlat){ .root = 0x10000 | P | L };
 	ok(!walk(&x, 0x123, &leaf) && leaf.addr == 0x10123 && !leaf.writable,
 	   "level 0");
@@ -145,15 +156,6 @@ static void test_decode(void)
 	bad = good;
 	bad.levels = 6;
 	ok(!decodes(bad), "6 levels");
-	bad = good;
-	bad.levels = 0;
-	ok(!decodes(bad), "level 0 without a leaf");
-	bad = good;
-	bad.root |= L;
-	ok(!decodes(bad), "a leaf as root of a tree");
-	bad = good;
-	bad.root &= ~P;
-	ok(!decodes(bad), "root not present");
 	bad = good;
 	bad.page_shift = 11;
 	ok(!decodes(bad), "page shift 11");
