@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The PCIe function and its process: configuration, resets, clients, options. */
+/* The process: clients that come and go, options, identity. */
 #include <errno.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
@@ -12,106 +12,17 @@
 #include "client.h"
 #include "moor/moor_hw.h"
 
-#define CONFIG	VFIO_PCI_CONFIG_REGION_INDEX
 
-static uint32_t find_capability(struct client *c, uint8_t id)
+static void test_refusals(struct model *model, struct client *c)
 {
-	uint32_t at = config_read16(c, PCI_CAPABILITY_LIST) & 0xff;
-	unsigned int i;
+	uint8_t byte = 0xff;
 
-	for (i = 0; at && i < 16; i++) {
-		uint16_t head = config_read16(c, at);
-
-		if ((head & 0xff) == id)
-			return at;
-		at = head >> 8;
-	}
-	return 0;
+	client_write(c, 0, MOOR_REG_CMD_BASE, &byte, 1);
+	check(model_logged(model, "refused: HWI BAR-4"),
+	      "what is refused is logged, with the rule");
 }
 
-static uint64_t bar_size(struct client *c, unsigned int bar, uint32_t *flags)
-{
-	uint32_t at = PCI_BASE_ADDRESS_0 + 4 * bar;
-	uint64_t mask;
-
-	config_write32(c, at, ~0u);
-	config_write32(c, at + 4, ~0u);
-	mask = (uint64_t)config_read32(c, at + 4) << 32 | config_read32(c, at);
-	*flags = mask & 0xf;
-	config_write32(c, at, 0);
-	config_write32(c, at + 4, 0);
-	return ~(mask & ~0xfull) + 1;
-}
-
-static void test_config(struct client *c)
-{
-	uint32_t flags[3], msix, pcie;
-
-	check(config_read32(c, 0) == 0x10f01af4 &&
-	      config_read32(c, PCI_CLASS_REVISION) == 0x02000001 &&
-	      config_read32(c, PCI_SUBSYSTEM_VENDOR_ID) == 0x10f01af4,
-	      "1af4:10f0, an Ethernet controller, revision 1");
-	check(bar_size(c, 0, &flags[0]) == 0x10000 &&
-	      bar_size(c, 2, &flags[1]) == NIC_MR_BAR_SIZE &&
-	      bar_size(c, 4, &flags[2]) == NIC_DB_BAR_SIZE,
-	      "BARs have the sizes of the regions");
-	check(flags[0] == 0x4 && flags[1] == 0xc && flags[2] == 0xc,
-	      "BARs have 64 bits, 2 and 4 are prefetchable");
-	config_write32(c, 0, 0);
-	check(config_read32(c, 0) == 0x10f01af4, "the ID is read-only");
-
-	pcie = find_capability(c, PCI_CAP_ID_EXP);
-	check(pcie && (config_read16(c, pcie + PCI_EXP_FLAGS) & 0xff) == 2 &&
-	      config_read32(c, pcie + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR,
-	      "PCI Express endpoint with FLR");
-	msix = find_capability(c, PCI_CAP_ID_MSIX);
-	check(msix && config_read16(c, msix + PCI_MSIX_FLAGS) ==
-	      NIC_NUM_VECTORS - 1 &&
-	      config_read32(c, msix + PCI_MSIX_TABLE) == 0x8000 &&
-	      config_read32(c, msix + PCI_MSIX_PBA) == 0xc000,
-	      "MSI-X with %u vectors at 0x8000 and 0xc000", NIC_NUM_VECTORS);
-	check(config_read16(c, PCI_INTERRUPT_PIN) >> 8 == 0 &&
-	      !(config_read16(c, PCI_INTERRUPT_LINE) >> 8), "no legacy interrupt");
-	check(config_read32(c, 0x100) == 0, "no extended capabilities");
-}
-
-static void test_register_sizes(struct model *model, struct client *c)
-{
-	uint8_t bytes[8];
-	uint32_t low;
-
-	check(reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC &&
-	      reg_read(c, MOOR_REG_VERSION) == 0x00010000,
-	      "MAGIC and VERSION in four bytes");
-	low = reg_read(c, MOOR_REG_NODE_GUID);
-	check((uint32_t)reg_read64(c, MOOR_REG_NODE_GUID) == low &&
-	      reg_read64(c, MOOR_REG_MAGIC) >> 32 == 0x00010000,
-	      "eight bytes are two halves");
-	reg_write64(c, MOOR_REG_CMD_BASE, 0x123456789000);
-	reg_write(c, MOOR_REG_CPL_BASE, 0x9abcd000);
-	reg_write(c, MOOR_REG_CPL_BASE + 4, 0x1234);
-	check(reg_read64(c, MOOR_REG_CMD_BASE) == 0x123456789000 &&
-	      reg_read64(c, MOOR_REG_CPL_BASE) == 0x12349abcd000,
-	      "a register is written whole or in halves");
-	memset(bytes, 0xff, sizeof(bytes));
-	check(!client_write(c, 0, MOOR_REG_CMD_BASE, bytes, 1) &&
-	      !client_write(c, 0, MOOR_REG_CMD_BASE + 1, bytes, 4) &&
-	      !client_write(c, 0, MOOR_REG_CMD_BASE + 4, bytes, 8) &&
-	      !client_write(c, 0, MOOR_REG_CMD_BASE + 2, bytes, 2) &&
-	      reg_read64(c, MOOR_REG_CMD_BASE) == 0x123456789000,
-	      "writes of other sizes or alignment are ignored");
-	check(!client_read(c, 0, MOOR_REG_MAGIC, bytes, 1) && !bytes[0] &&
-	      !client_read(c, 0, MOOR_REG_MAGIC + 2, bytes, 4) && !bytes[0],
-	      "such reads give zeros");
-	check(model_logged(model, "refused: HWI BAR-"), "and the log says so");
-	reg_write(c, MOOR_REG_MAGIC, 0);
-	check(reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC,
-	      "a read-only register keeps its value");
-	check(reg_read(c, 0x7ffc) == 0 && reg_read(c, 0xfffc) == 0,
-	      "what is no register reads as zero");
-}
-
-/* HWI CTL-2: what is gone after each kind of reset. */
+/* Something of a client that shows when its successor finds it. */
 static void dirty(struct client *c)
 {
 	config_write16(c, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
@@ -125,24 +36,6 @@ static bool clean(struct client *c)
 	return reg_read64(c, MOOR_REG_CMD_BASE) == 0 && !c->bar2[640] &&
 	       !c->bar4[MOOR_PAGE_SIZE + 8] &&
 	       reg_read(c, MOOR_REG_STATUS) & MOOR_STATUS_READY;
-}
-
-static void test_resets(struct client *c)
-{
-	uint32_t pcie = find_capability(c, PCI_CAP_ID_EXP);
-
-	dirty(c);
-	reg_write(c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
-	check(clean(c) && config_read16(c, PCI_COMMAND) & PCI_COMMAND_MASTER,
-	      "CONTROL.RESET: clean; the configuration stays");
-	dirty(c);
-	config_write16(c, pcie + PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_BCR_FLR);
-	check(clean(c) && !config_read16(c, PCI_COMMAND) &&
-	      !(config_read16(c, pcie + PCI_EXP_DEVCTL) & PCI_EXP_DEVCTL_BCR_FLR),
-	      "FLR: clean; so is the configuration");
-	dirty(c);
-	check(!client_call(c, VFIO_USER_DEVICE_RESET, NULL, 0, NULL, 0, NULL) &&
-	      clean(c) && !config_read16(c, PCI_COMMAND), "DEVICE_RESET: the same");
 }
 
 static void test_clients(struct model *model, struct client *c)
@@ -319,9 +212,7 @@ int main(void)
 	model_start(&model, NULL);
 	client_connect(&c, &model);
 	client_setup(&c);
-	test_config(&c);
-	test_register_sizes(&model, &c);
-	test_resets(&c);
+	test_refusals(&model, &c);
 	test_clients(&model, &c);
 	test_idle(&model, &c);
 	test_options(&model);

@@ -307,26 +307,31 @@ TEST_CASE(unnamed_bits, "bits of a slot that nothing names are not looked at", "
 TEST_CASE(senseless_consumer, "a consumer index that makes no sense frees nothing",
 	  "DB-20 CQ-9 EV-3", 0)
 {
-	static const uint32_t wrong[] = { 5, 1u << 31, 0xffffffff };
+	/* Beyond the producer, which is 8; more than a ring behind it. */
+	static const uint32_t wrong[] = { 9, 13, 1u << 31, 0xfffffff7, 0xffff0000 };
 	struct moor_eqe eqe;
 	struct moor_cqe cqe;
-	unsigned int i;
+	unsigned int i, j;
 	struct cq cq;
 	struct qp qp;
 
-	for (i = 0; i < 3; i++) {
-		about("%u beyond", wrong[i]);
+	for (i = 0; i < 5; i++) {
+		about("consumer index %u", wrong[i]);
 		host_begin();
 		make_cq(&cq, 0, 3);
 		make_qp(&qp, &cq, &cq);
 		connect_qp(&qp, qp.qpn);
-		post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
-		wait_cqe(&cq);
+		for (j = 0; j < 8; j++)
+			post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		settle();
 		drop_events(MOOR_EQ_ASYNC);
-		store_slot(cq.slot, cq.consumer + wrong[i]);
-		post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		store_slot(cq.slot, wrong[i]);
+		post_send(&qp, (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .wr_id = 9,
+		});
 		expect_event(MOOR_EVENT_CQ_ERROR, 0);
-		expect(!peek_cqe(&cq, &cqe), "a CQE is written");
+		need(peek_cqe(&cq, &cqe), "a CQE is gone");
+		expect(!cqe.wr_id, "a CQE is written over");
 	}
 	about("an EQ");
 	host_begin();

@@ -285,7 +285,7 @@ TEST_CASE(half_qp, "a QP without a send queue, one without a receive queue",
 	expect_cqe(&cq, 4, MOOR_WC_RNR_RETRY_EXC_ERR, 0);
 
 	about("fields of a side that is not there");
-#define BAD(side, field, value)						\
+#define BAD(side, at_, field, value)					\
 	do {								\
 		cmd = qp_command(&odd, &cq, &cq);			\
 		cmd.no_##side = 1;					\
@@ -294,15 +294,15 @@ TEST_CASE(half_qp, "a QP without a send queue, one without a receive queue",
 		cmd.side##_doorbell = 0;				\
 		memset(&cmd.side, 0, sizeof(cmd.side));			\
 		cmd.field = value;					\
-		refused(cmd, MOOR_CMD_BAD_PARAM, field, #field);	\
+		refused(cmd, MOOR_CMD_BAD_PARAM, at_, #field);		\
 	} while (0)
-	BAD(rq, log_rq_depth, 1);
-	BAD(rq, log_rq_stride, 5);
-	BAD(rq, rq_doorbell, 600);
-	BAD(rq, rq.root, 1);
-	BAD(sq, log_sq_depth, 1);
-	BAD(sq, sq_doorbell, 600);
-	BAD(sq, sq.offset, 512);
+	BAD(rq, log_rq_depth, log_rq_depth, 1);
+	BAD(rq, log_rq_stride, log_rq_stride, 5);
+	BAD(rq, rq_doorbell, rq_doorbell, 600);
+	BAD(rq, rq, rq.root, 1);
+	BAD(sq, log_sq_depth, log_sq_depth, 1);
+	BAD(sq, sq_doorbell, sq_doorbell, 600);
+	BAD(sq, sq, sq.offset, 512);
 #undef BAD
 }
 
@@ -352,6 +352,9 @@ TEST_CASE(gid, "SET_GID: entries of the table",
 	must(cmd);
 	cmd.type = MOOR_GID_NONE;
 	cmd.vlan = 0x8000;
+	must(cmd);
+	cmd = good;
+	cmd.gid[15] = 1;
 	must(cmd);
 	cmd = good;
 	cmd.index = (uint16_t)(dev.max_gid - 1);

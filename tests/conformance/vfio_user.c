@@ -19,14 +19,13 @@ static int sock = -1;
 static uint16_t last_id;
 static unsigned int max_fds;
 
-static void send_message(uint16_t command, uint32_t flags, const void *payload,
-			 size_t size, const int *fds, unsigned int num_fds)
+static void send_command(uint16_t command, const void *payload, size_t size,
+			 const int *fds, unsigned int num_fds)
 {
 	struct vfio_user_header header = {
 		.id = ++last_id,
 		.command = command,
 		.size = (uint32_t)(sizeof(header) + size),
-		.flags = flags,
 	};
 	struct iovec iov[2] = {
 		{ .iov_base = &header, .iov_len = sizeof(header) },
@@ -92,7 +91,7 @@ int vfio_user_call(unsigned int command, const void *payload, size_t size,
 	struct vfio_user_reply *to = reply ? reply : &ignored;
 	struct vfio_user_header header;
 
-	send_message((uint16_t)command, 0, payload, size, fds, num_fds);
+	send_command((uint16_t)command, payload, size, fds, num_fds);
 	to->fd = -1;
 	receive_bytes(&header, sizeof(header), &to->fd);
 	to->size = header.size - (uint32_t)sizeof(header);
@@ -166,36 +165,17 @@ int vfio_user_read(unsigned int region, uint64_t offset, void *data,
 	return 0;
 }
 
-struct region_write {
-	struct vfio_user_region_access access;
-	uint8_t data[4096];
-};
-
-static size_t fill_in_write(struct region_write *out, unsigned int region,
-			    uint64_t offset, const void *data, uint32_t count)
-{
-	out->access = (struct vfio_user_region_access){
-		.offset = offset, .region = region, .count = count,
-	};
-	memcpy(out->data, data, count);
-	return sizeof(out->access) + count;
-}
-
 int vfio_user_write(unsigned int region, uint64_t offset, const void *data,
 		    uint32_t count)
 {
-	struct region_write out;
-	size_t size = fill_in_write(&out, region, offset, data, count);
+	struct {
+		struct vfio_user_region_access access;
+		uint8_t data[4096];
+	} out = {
+		.access = { .offset = offset, .region = region, .count = count },
+	};
 
-	return vfio_user_call(VFIO_USER_REGION_WRITE, &out, size, NULL, 0, NULL);
-}
-
-void vfio_user_post(unsigned int region, uint64_t offset, const void *data,
-		    uint32_t count)
-{
-	struct region_write out;
-	size_t size = fill_in_write(&out, region, offset, data, count);
-
-	send_message(VFIO_USER_REGION_WRITE, VFIO_USER_FLAG_NO_REPLY, &out, size,
-		     NULL, 0);
+	memcpy(out.data, data, count);
+	return vfio_user_call(VFIO_USER_REGION_WRITE, &out,
+			      sizeof(out.access) + count, NULL, 0, NULL);
 }

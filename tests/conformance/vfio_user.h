@@ -20,9 +20,7 @@ struct vfio_user_header {
 };
 
 #define VFIO_USER_FLAG_TYPE	0x0fu
-#define VFIO_USER_TYPE_COMMAND	0x00u
 #define VFIO_USER_TYPE_REPLY	0x01u
-#define VFIO_USER_FLAG_NO_REPLY	0x10u
 #define VFIO_USER_FLAG_ERROR	0x20u
 
 enum vfio_user_command {
@@ -85,10 +83,6 @@ unsigned int vfio_user_max_fds(void);
 int vfio_user_call(unsigned int command, const void *payload, size_t size,
 		   const int *fds, unsigned int num_fds,
 		   struct vfio_user_reply *reply);
-
-/* A write that nobody waits for, as a posted write on a bus. */
-void vfio_user_post(unsigned int region, uint64_t offset, const void *data,
-		    uint32_t count);
 
 /* Up to 4 KiB. Return: 0 or an errno. */
 int vfio_user_read(unsigned int region, uint64_t offset, void *data,
