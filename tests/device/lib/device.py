@@ -15,9 +15,9 @@ EIO = 5
 class Program:
     """A process that is told what to do, and that nothing may kill or hang."""
 
-    def __init__(self, name):
+    def __init__(self, name, *arguments):
         # pylint: disable-next=consider-using-with
-        self.process = subprocess.Popen([f"{guest.PROGRAMS}/{name}"], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([f"{guest.PROGRAMS}/{name}", *arguments], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         first = self.process.stdout.readline()
         if first != b"ready\n":
