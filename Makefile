@@ -9,8 +9,9 @@ bindir	?= $(prefix)/bin
 mandir	?= $(prefix)/share/man
 includedir ?= $(prefix)/include
 
-# rdma-core's source, for the provider: see provider/Makefile
-RDMA_CORE	?= $(wildcard $(CURDIR)/build/rdma-core/src)
+# rdma-core's source, for the provider (see provider/Makefile): as apt-get fetches it,
+# or as 'make setup' has it
+RDMA_CORE	?= $(firstword $(wildcard rdma-core_*.orig.tar.* build/rdma-core/src))
 
 jobs	:= -j$(shell nproc)
 in_root	:= scripts/in-root --
@@ -30,29 +31,40 @@ model: compiler ## build NIC model and conformance suite with this machine's com
 	@$(MAKE) --no-print-directory $(jobs) -C model O=$(CURDIR)/build/host
 	@$(MAKE) --no-print-directory $(jobs) -C tests/conformance O=$(CURDIR)/build/host
 
-provider-host: compiler ## build the libibverbs provider with this machine's compiler
-	@$(MAKE) --no-print-directory $(jobs) -C provider O=$(CURDIR)/build/host/provider \
-		RDMA_CORE=$(RDMA_CORE)
+provider_host = $(MAKE) --no-print-directory -C provider O=$(CURDIR)/build/host/provider \
+	RDMA_CORE=$(abspath $(RDMA_CORE)) RDMA_CORE_BUILD=$(abspath $(RDMA_CORE_BUILD)) prefix=$(prefix) DESTDIR=$(DESTDIR)
 
-install: module model provider-host ## install module, provider, model and headers (DESTDIR=, prefix=)
-	$(MAKE) -C $(KDIR) M=$(CURDIR)/build/host/module/tree INSTALL_MOD_DIR=updates \
-		INSTALL_MOD_PATH=$(DESTDIR) $(if $(DESTDIR),DEPMOD=true) modules_install
-	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
-		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) install
+provider-host: compiler ## build the libibverbs provider with this machine's compiler (RDMA_CORE=, see provider/Makefile)
+	@$(provider_host) $(jobs)
+
+install: install-module install-provider install-model ## install all three (DESTDIR=, prefix=, libdir=)
+
+# Not by kbuild's modules_install: against packaged headers its depmod stops for want of a
+# System.map, and it complains of a key to sign with that is not there.
+install-module: module ## install moor.ko for the running kernel, or for KDIR=
+	release=$$(cat $(KDIR)/include/config/kernel.release) && \
+	install -D -m 644 build/host/module/moor.ko $(DESTDIR)/lib/modules/$$release/updates/moor.ko && \
+	$(if $(DESTDIR),:,depmod $$release)
+
+install-provider: provider-host ## install the provider, its manual pages and headers
+	$(provider_host) install
+	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
+
+install-model: model ## install moor-nic, moor-conformance, and the headers of the hardware interface
 	install -D -m 755 -t $(DESTDIR)$(bindir) build/host/moor-nic build/host/moor-conformance
 	install -D -m 644 -t $(DESTDIR)$(mandir)/man1 model/moor-nic.1 tests/conformance/moor-conformance.1
 	install -D -m 644 -t $(DESTDIR)$(includedir)/moor include/moor/*.h
-	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
 
-uninstall: ## remove what install put there (same DESTDIR=, prefix=, KDIR=)
-	rm -f $(DESTDIR)$(bindir)/moor-nic $(DESTDIR)$(mandir)/man1/moor-nic.1
-	rm -f $(DESTDIR)$(bindir)/moor-conformance $(DESTDIR)$(mandir)/man1/moor-conformance.1
-	rm -f $(DESTDIR)$(includedir)/rdma/moor-abi.h $(DESTDIR)$(includedir)/rdma/moor_user_ioctl_cmds.h
+uninstall: ## remove what install put there, the module of all kernels (same DESTDIR=, prefix=, libdir=)
+	rm -f $(patsubst %,$(DESTDIR)$(bindir)/%,moor-nic moor-conformance)
+	rm -f $(patsubst %,$(DESTDIR)$(mandir)/man1/%.1,moor-nic moor-conformance)
+	rm -f $(patsubst include/uapi/%,$(DESTDIR)$(includedir)/%,$(wildcard include/uapi/rdma/*.h))
 	rm -rf $(DESTDIR)$(includedir)/moor
-	find $(DESTDIR)/lib/modules/*/updates -name 'moor.ko*' -delete
-	$(MAKE) -C provider O=$(CURDIR)/build/host/provider DESTDIR=$(DESTDIR) prefix=$(prefix) \
-		RDMA_CORE=$(RDMA_CORE) RDMA_CORE_BUILD=$(RDMA_CORE_BUILD) uninstall
-	$(if $(DESTDIR),,depmod)
+	$(provider_host) uninstall
+	for module in $(wildcard $(DESTDIR)/lib/modules/*/updates/moor.ko); do \
+		tree=$${module%/updates/*} && rm "$$module" && \
+		{ rmdir --ignore-fail-on-non-empty "$$tree/updates"; $(if $(DESTDIR),:,depmod "$${tree##*/}"); } || exit; \
+	done
 
 setup: ## build the Debian root that everything else runs in (once a machine)
 	@scripts/setup
@@ -140,10 +152,11 @@ clean-cache: clean ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  scripts/vm --help   the VM runner"
 
 .DEFAULT_GOAL := module
-.PHONY: compiler conformance conformance-nic module model provider-host install uninstall setup modules provider nic tests vm-parts \
+.PHONY: compiler conformance conformance-nic module model provider-host install install-module install-provider install-model uninstall \
+	setup modules provider provider-unstable nic tests vm-parts \
 	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan nic-tsan mutants check check-full \
 	clean clean-cache help
