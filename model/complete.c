@@ -57,28 +57,27 @@ void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 }
 
 void complete_recv_message(struct nic *nic, struct qp *qp,
-			   const struct recv_wqe *wqe, const struct qp *from)
+			   const struct recv_wqe *wqe, const struct packet *p,
+			   uint32_t length)
 {
-	const struct send_wqe *sent = &from->req.wqe;
-	bool solicited = sent->flags & MOOR_WQE_FLAG_SOLICITED;
+	const struct packet_form *form = packet_form(p);
 	struct moor_cqe cqe;
 
 	fill_cqe(&cqe, qp, wqe->wr_id, wqe->index,
-		 sent->opcode == MOOR_WQE_WRITE_IMM ? MOOR_CQE_RECV_WRITE_IMM :
-						      MOOR_CQE_RECV);
-	cqe.byte_len = htole32(sent->length);
-	cqe.src_qpn = htole32(from->qpn);
-	if (sent->opcode == MOOR_WQE_SEND_IMM ||
-	    sent->opcode == MOOR_WQE_WRITE_IMM) {
+		 form->kind == PACKET_KIND_WRITE ? MOOR_CQE_RECV_WRITE_IMM :
+						   MOOR_CQE_RECV);
+	cqe.byte_len = htole32(length);
+	cqe.src_qpn = htole32(qp->dest_qpn);
+	if (form->headers & PACKET_HAS_IMM) {
 		cqe.flags |= MOOR_CQE_FLAG_IMM;
-		cqe.imm = sent->imm;
+		cqe.imm = p->imm;
 	}
-	if (sent->opcode == MOOR_WQE_SEND_INV) {
+	if (form->headers & PACKET_HAS_INV) {
 		cqe.flags |= MOOR_CQE_FLAG_INV;
-		cqe.inv_key = htole32(sent->inv_key);
+		cqe.inv_key = htole32(p->inv_key);
 	}
-	if (solicited)
+	if (p->solicited)
 		cqe.flags |= MOOR_CQE_FLAG_SOLICITED;
-	if (!cq_write(nic, qp->recv_cq, &cqe, solicited))
+	if (!cq_write(nic, qp->recv_cq, &cqe, p->solicited))
 		qp_error(nic, qp);
 }

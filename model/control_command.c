@@ -11,6 +11,7 @@
 #include "control.h"
 #include "engine.h"
 #include "log.h"
+#include "port.h"
 
 #define MAX_WORDS	8
 
@@ -306,6 +307,38 @@ static bool do_link(struct call *call)
 	return fault_link(call->nic, !strcmp(word, "up")) || not_now(call);
 }
 
+static bool do_impair(struct call *call)
+{
+	const char *word = next_word(call);
+	bool off = word && !strcmp(word, "off");
+	struct impairment asked;
+
+	if (!off && (!word || !impairment_parse(&asked, word)))
+		return refuse(call, "off expected, or percentages such as lose=5,damage=1");
+	if (!no_more(call))
+		return false;
+	return port_impair(call->nic, off ? NULL : &asked) ||
+	       refuse(call, "no memory");
+}
+
+static bool do_traffic(struct call *call)
+{
+	const struct traffic *t = &call->nic->traffic;
+
+	snprintf(call->answer, call->size,
+		 "ok carried=%llu lost=%llu repeated=%llu reordered=%llu delayed=%llu damaged=%llu sent-again=%llu timeouts=%llu duplicates=%llu gaps=%llu",
+		 (unsigned long long)t->carried, (unsigned long long)t->lost,
+		 (unsigned long long)t->repeated,
+		 (unsigned long long)t->reordered,
+		 (unsigned long long)t->delayed,
+		 (unsigned long long)t->damaged,
+		 (unsigned long long)t->sent_again,
+		 (unsigned long long)t->timeouts,
+		 (unsigned long long)t->duplicates,
+		 (unsigned long long)t->gaps);
+	return true;
+}
+
 static bool do_fatal(struct call *call)
 {
 	if (!nic_works(call->nic))
@@ -362,6 +395,9 @@ static const struct verb verbs[] = {
 	{ "lose", "N|always [VECTOR]", do_lose },
 	{ "lie", "SEED N [commands|events|cqes]...", do_lie },
 	{ "link", "up|down", do_link },
+	{ "impair", "lose=N,repeat=N,reorder=N,delay=N,damage=N | off",
+	  do_impair },
+	{ "traffic", "", do_traffic },
 	{ "fatal", "", do_fatal },
 	{ "dead", "", do_dead },
 	{ "alive", "", do_alive },

@@ -32,6 +32,7 @@
 #define NIC_MAX_LOG_CQE		20u
 #define NIC_MAX_GID		64u
 #define NIC_MAX_RD_ATOMIC	16u
+#define NIC_NUM_REQUESTS	8192u
 #define NIC_MAX_LOG_CMD		8u
 #define NIC_MAX_LOG_EQE		15u
 #define NIC_MAX_MR_SIZE		(1ULL << 63)
@@ -39,7 +40,8 @@
 #define NIC_FEATURES		(MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS | \
 				 MOOR_FEATURE_MW_TYPE_1 | \
 				 MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_DM | \
-				 MOOR_FEATURE_RELAXED_ORDERING)
+				 MOOR_FEATURE_RELAXED_ORDERING | \
+				 MOOR_FEATURE_UC)
 
 #define NIC_DB_SLOTS		(NIC_DB_PAGES * MOOR_DB_SLOTS_PER_PAGE)
 #define NIC_NUMBER_MASK		0xffffffu	/* QP and PD numbers, PSNs */
@@ -48,6 +50,9 @@
 #define FIELD(mask, word)	(((word) & (mask)) / ((mask) & -(mask)))
 
 struct qp;
+struct port;
+struct impaired;
+struct request;
 struct mr_dynamic;
 struct mr_strict;
 struct mw_binding;
@@ -92,6 +97,20 @@ struct cq {
 	uint64_t *slot;
 	struct xlat ring;
 	struct xlat_window window;
+};
+
+/* What happened to packets, since the program started. */
+struct traffic {
+	uint64_t sent_again;	/* how often a requester went back */
+	uint64_t timeouts;
+	uint64_t duplicates;
+	uint64_t gaps;		/* packets out of sequence */
+	uint64_t carried;	/* by a port that impairs, and of these */
+	uint64_t lost;
+	uint64_t repeated;
+	uint64_t reordered;
+	uint64_t delayed;
+	uint64_t damaged;	/* noticed, and dropped */
 };
 
 struct gid_entry {
@@ -157,13 +176,20 @@ struct nic {
 	/* qp.c */
 	struct qp *qp[NIC_NUM_QP];
 	struct qp_list ready;	/* there is something to do, or may be */
-	struct qp_list stalled;	/* wait for a peer, without a time-out */
 	struct qp_list resting;	/* in ERR, flushed, receives may be posted */
 	struct timer rest;	/* till @resting is looked at */
 	uint64_t rest_ns;	/* how long it was this time */
-	/* Changes with whatever may change who is connected to whom. */
-	uint64_t connections;
-	uint64_t last_message;	/* number of the message begun last */
+
+	/* requester.c: requests beyond each QP's own */
+	struct request *request_memory;	/* [NIC_NUM_REQUESTS] */
+	uint32_t requests_made;		/* the others were never used */
+	struct request *requests;	/* those that are free again */
+
+	struct traffic traffic;
+
+	/* port_impaired.c */
+	const struct port *port;
+	struct impaired *impaired;	/* NULL while nothing is impaired */
 
 	struct timer_heap timers;
 	struct gid_entry gid[NIC_MAX_GID];
@@ -267,6 +293,10 @@ uint8_t eq_create(struct nic *nic, const struct moor_cmd *cmd,
 		  struct moor_cpl *cpl);
 uint8_t eq_destroy(struct nic *nic, const struct moor_cmd *cmd,
 		   struct moor_cpl *cpl);
+
+/* requester.c */
+bool requester_init(struct nic *nic);
+void requester_exit(struct nic *nic);
 
 /* cq.c */
 struct cq *cq_find(struct nic *nic, uint32_t cqn);

@@ -43,6 +43,5 @@ uint8_t gid_set(struct nic *nic, const struct moor_cmd *raw,
 		memcpy(entry->smac, cmd->smac, sizeof(entry->smac));
 		memcpy(entry->gid, cmd->gid, sizeof(entry->gid));
 	}
-	qp_all_connections_changed(nic);
 	return MOOR_CMD_OK;
 }

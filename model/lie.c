@@ -97,16 +97,36 @@ static uint64_t other_value(struct lies *lies, uint64_t truth, unsigned int bits
 
 	while (value == truth) {
 		switch (next(lies) % 10) {
-		case 0: value = 0; break;
-		case 1: value = all; break;
-		case 2: value = all - 1; break;
-		case 3: value = 1ull << (bits - 1); break;
-		case 4: value = (1ull << (bits - 1)) - 1; break;
-		case 5: value = truth + 1; break;
-		case 6: value = truth - 1; break;
-		case 7: value = truth ^ 1ull << next(lies) % bits; break;
-		case 8: value = next(lies) % 128; break;
-		default: value = next(lies) ^ next(lies) << 40; break;
+		case 0:
+			value = 0;
+			break;
+		case 1:
+			value = all;
+			break;
+		case 2:
+			value = all - 1;
+			break;
+		case 3:
+			value = 1ull << (bits - 1);
+			break;
+		case 4:
+			value = (1ull << (bits - 1)) - 1;
+			break;
+		case 5:
+			value = truth + 1;
+			break;
+		case 6:
+			value = truth - 1;
+			break;
+		case 7:
+			value = truth ^ 1ull << next(lies) % bits;
+			break;
+		case 8:
+			value = next(lies) % 128;
+			break;
+		default:
+			value = next(lies) ^ next(lies) << 40;
+			break;
 		}
 		value &= all;
 	}

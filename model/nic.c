@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "log.h"
+#include "port.h"
 #include "qp.h"
 
 /* A quantum, after which the front looks at its socket. */
@@ -31,9 +32,10 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	nic->slot_owner = calloc(NIC_DB_SLOTS, sizeof(*nic->slot_owner));
 	nic->live = calloc(NIC_NUM_QP, sizeof(*nic->live));
 	nic->dirty_cq = calloc(NIC_MAX_CQ, sizeof(*nic->dirty_cq));
-	/* A timer a QP, and one for those that rest. */
+	/* A timer a QP, one for those that rest, and the port's. */
 	if (!nic->slot_owner || !nic->live || !nic->dirty_cq ||
-	    !timer_heap_init(&nic->timers, NIC_NUM_QP + 1) || !mr_init(nic)) {
+	    !timer_heap_init(&nic->timers, NIC_NUM_QP + 2) || !mr_init(nic) ||
+	    !requester_init(nic) || !port_init(nic)) {
 		nic_destroy(nic);
 		return NULL;
 	}
@@ -53,6 +55,7 @@ uint32_t nic_chance(struct nic *nic, uint32_t n)
 
 static void destroy_objects(struct nic *nic)
 {
+	port_reset(nic);
 	qp_reset_all(nic);
 	cq_reset(nic);
 	event_reset(nic);
@@ -61,6 +64,8 @@ static void destroy_objects(struct nic *nic)
 void nic_destroy(struct nic *nic)
 {
 	destroy_objects(nic);
+	port_impair(nic, NULL);
+	requester_exit(nic);
 	mr_exit(nic);
 	timer_heap_free(&nic->timers);
 	free(nic->dirty_cq);

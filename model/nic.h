@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "dma_map.h"
+#include "impairment.h"
 
 #define NIC_MR_BAR_SIZE		(4u << 20)	/* BAR2: the context table */
 #define NIC_DB_BAR_SIZE		(16u << 20)	/* BAR4, laid out as follows */
@@ -27,6 +28,7 @@ struct nic_config {
 	bool strict;		/* do what the specification only allows */
 	bool sync_commands;	/* a command is done when its kick returns */
 	uint64_t seed;
+	struct impairment impairment;	/* of packets, from the start */
 };
 
 /**

@@ -27,6 +27,8 @@ static const char help[] =
 "  --strict           do whatever the specification allows a NIC to do\n"
 "  --trap-bar2        do not let BAR2 be mapped; apply writes to it torn and late\n"
 "  --sync-commands    carry out a command before its kick is answered\n"
+"  --impair LIST      of a hundred packets, how many meet with an accident:\n"
+"                     lose=N,repeat=N,reorder=N,delay=N,damage=N, or some of these\n"
 "  --seed N           of everything random in the NIC (default: 1)\n"
 "  --help             show this\n"
 "  --version          show the version\n"
@@ -45,6 +47,7 @@ enum {
 	OPT_STRICT,
 	OPT_TRAP_BAR2,
 	OPT_SYNC_COMMANDS,
+	OPT_IMPAIR,
 	OPT_SEED,
 	OPT_HELP,
 	OPT_VERSION,
@@ -60,6 +63,7 @@ static const struct option long_options[] = {
 	{ "strict", no_argument, NULL, OPT_STRICT },
 	{ "trap-bar2", no_argument, NULL, OPT_TRAP_BAR2 },
 	{ "sync-commands", no_argument, NULL, OPT_SYNC_COMMANDS },
+	{ "impair", required_argument, NULL, OPT_IMPAIR },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -168,6 +172,11 @@ static void parse_one(struct options *opts, int option, const char *name)
 		break;
 	case OPT_SYNC_COMMANDS:
 		nic->sync_commands = true;
+		break;
+	case OPT_IMPAIR:
+		if (!impairment_parse(&nic->impairment, optarg))
+			usage_error("--impair: not percentages such as lose=5,damage=1: %s",
+				    optarg);
 		break;
 	case OPT_SEED:
 		nic->seed = parse_number(name, optarg, UINT64_MAX);

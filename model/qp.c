@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "log.h"
-#include "qp.h"
+#include "transport.h"
 
 struct qp *qp_find(struct nic *nic, uint32_t qpn)
 {
@@ -31,7 +31,7 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	queue_rewind(&qp->rq);
 	if (qp->sq.exists)
 		nic->live[qp->live_index].seen = 0;
-	memset(&qp->req, 0, sizeof(qp->req));
+	requester_reset(nic, qp);
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	memset(qp->dgid, 0, sizeof(qp->dgid));
 	qp->state = MOOR_QPS_RESET;
@@ -47,7 +47,6 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	qp->rnr_retry = 0;
 	qp->sgid_index = 0;
 	qp->dest_qpn = 0;
-	qp_connection_changed(nic, qp);
 }
 
 /* Field by field of one of the two queues. */
@@ -113,6 +112,18 @@ static uint8_t queue_init(struct nic *nic, struct queue *queue,
 	return MOOR_CMD_OK;
 }
 
+static const struct transport *transport_of(uint8_t type)
+{
+	switch (type) {
+	case MOOR_QP_RC:
+		return &rc_transport;
+	case MOOR_QP_UC:
+		return &uc_transport;
+	default:
+		return NULL;
+	}
+}
+
 static uint8_t check_numbers(struct nic *nic,
 			     const struct moor_cmd_create_qp *cmd,
 			     struct moor_cpl *cpl)
@@ -134,7 +145,7 @@ static uint8_t check_numbers(struct nic *nic,
 	if (!cq_find(nic, le32toh(cmd->recv_cqn)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, recv_cqn);
-	if (cmd->type != MOOR_QP_RC)
+	if (!transport_of(cmd->type))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, type);
 	if (cmd->flags & ~MOOR_QP_FLAG_KERNEL)
@@ -217,6 +228,12 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return MOOR_CMD_NO_RESOURCE;
+	qp->req.own = calloc(1, sizeof(*qp->req.own));
+	if (!qp->req.own) {
+		free(qp);
+		return MOOR_CMD_NO_RESOURCE;
+	}
+	qp->transport = transport_of(cmd->type);
 	qp->timer.expired = qp_timer_expired;
 	qp->qpn = le32toh(cmd->qpn);
 	qp->cookie = le32toh(cmd->cookie);
@@ -225,6 +242,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 	qp->actor.kernel = cmd->flags & MOOR_QP_FLAG_KERNEL;
 	status = init_queues(nic, qp, cmd, cpl);
 	if (status) {
+		free(qp->req.own);
 		free(qp);
 		return status;
 	}
@@ -254,7 +272,8 @@ uint8_t qp_query(struct nic *nic, const struct moor_cmd *raw,
 	out->sq_draining = qp->draining;
 	out->sq_psn = htole32(qp->req.psn);
 	out->rq_psn = htole32(qp->resp.psn);
-	out->sq_consumer = htole32(qp->sq.consumer - qp->req.active);
+	out->sq_consumer = htole32(qp->sq.consumer -
+				   (qp->req.tail - qp->req.head));
 	out->rq_consumer = htole32(qp->rq.consumer - qp->resp.holds_wqe);
 	return MOOR_CMD_OK;
 }
@@ -272,6 +291,7 @@ static void qp_free(struct nic *nic, struct qp *qp)
 	qp->send_cq->num_qp--;
 	qp->recv_cq->num_qp--;
 	nic->qp[qp->qpn % NIC_NUM_QP] = NULL;
+	free(qp->req.own);
 	free(qp);
 }
 

@@ -5,7 +5,10 @@
 
 #include "engine.h"
 #include "mr.h"
+#include "packet.h"
 #include "transfer.h"
+
+struct transport;
 
 struct queue {
 	bool exists;
@@ -46,33 +49,114 @@ struct recv_wqe {
 	struct segment sge[NIC_MAX_SGE];
 };
 
-/* What the QP asks: at most one WQE is under way. */
+enum request_state {
+	REQUEST_OPEN,		/* to be sent, or to be answered */
+	REQUEST_DONE,
+	REQUEST_FAILED,		/* with @status */
+};
+
+/* A send WQE that was fetched: read once, sent as often as it takes. */
+struct request {
+	struct request *next;	/* in the pool */
+	uint8_t state;		/* enum request_state */
+	uint8_t status;		/* enum moor_wc_status */
+	uint8_t syndrome;
+	uint32_t psn;		/* of its first packet */
+	uint32_t num_psn;	/* of its packets; of a READ, of the answer's */
+	uint32_t answered;	/* bytes of a READ that have arrived */
+	struct stream local;
+	struct send_wqe wqe;
+};
+
+/* WQEs under way at once; a power of two. */
+#define REQUESTER_WINDOW	128u
+
+/*
+ * What the QP asks. Requests are in the window in the order of the queue: those
+ * from @head to @next were sent (the last of them perhaps in part), the others
+ * were fetched. Indices run freely.
+ */
 struct requester {
-	bool active;		/* @wqe is under way */
-	bool waiting;		/* for the timer, or for a peer */
-	uint64_t message;	/* the responder's part of it; 0: not begun */
-	uint32_t done;		/* bytes */
-	uint32_t psn;		/* of the next request */
+	struct request *window[REQUESTER_WINDOW];
+	struct request *own;	/* not of the pool: no QP starves another */
+	bool own_taken;
+	uint32_t head;
+	uint32_t next;
+	uint32_t tail;
+	uint32_t offset;	/* bytes of @next that were sent */
+	uint32_t open;		/* first request not wholly acknowledged */
+	uint32_t psn;		/* of the next new request */
+	uint32_t sent_psn;	/* beyond the last packet sent */
+	uint32_t acked_psn;	/* first not acknowledged */
+	uint32_t num_reads;	/* READs and atomics not answered */
 	uint8_t retries;	/* left */
 	uint8_t rnr_retries;	/* left */
-	bool rnr_wait;		/* @waiting is for min_rnr_timer */
-	struct send_wqe wqe;
-	struct stream local;
+	bool stopped;		/* a request has failed: nothing new */
+	bool waiting;		/* for min_rnr_timer */
+	bool went_back;		/* for a missing answer, in vain so far */
+	bool progress;		/* since the timer was started */
+};
+
+static inline void requester_set_psn(struct requester *req, uint32_t psn)
+{
+	req->psn = psn;
+	req->sent_psn = psn;
+	req->acked_psn = psn;
+}
+
+static inline bool requester_idle(const struct requester *req)
+{
+	return req->head == req->tail;
+}
+
+/* READ or atomic whose answer is kept, in case it has to be sent again. */
+struct responder_answer {
+	uint8_t opcode;		/* of the request */
+	bool pending;		/* to be sent */
+	bool again;		/* not for the first time */
+	uint32_t psn;
+	uint32_t num_psn;
+	uint32_t sent;		/* bytes of a READ */
+	uint64_t original;	/* of an atomic */
+	struct segment range;
+};
+
+/* Why a responder gives up. */
+struct responder_fault {
+	bool set;
+	uint8_t nak;		/* AETH_NAK_*; 0: the requester is not told */
+	uint8_t event;		/* enum moor_event_type, or 0 */
+	uint8_t status;		/* of the receive WQE that is held, or 0 */
+	uint8_t syndrome;
+	const char *rule;	/* that the request broke */
+	uint32_t key;		/* that it named */
+	uint32_t psn;		/* at which the NAK speaks */
 };
 
 /* What the QP answers. */
 struct responder {
-	uint64_t message;	/* under way; 0: none */
-	bool holds_wqe;		/* @wqe is taken, by @message or one abandoned */
+	bool holds_wqe;		/* @wqe is taken from the receive queue */
 	bool established;	/* COMM_EST is out, or not due */
+	bool nak_sent;		/* for a gap in the PSNs that is still there */
+	bool dropping;		/* UC: the rest of this message */
+	uint8_t message;	/* enum packet_kind of the one under way, or 0 */
+	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */
+	bool is_due;
 	uint32_t psn;		/* expected */
+	uint32_t msn;
+	uint32_t placed;	/* bytes of the message under way */
+	uint32_t unanswered;	/* first answer that may be pending */
+	uint32_t num_answers;	/* ever; the last NIC_MAX_RD_ATOMIC are kept */
 	struct recv_wqe wqe;
-	struct segment range;	/* of WRITE, READ */
-	struct stream remote;
+	struct segment range;	/* of a WRITE */
+	struct stream place;
+	struct responder_fault fault;	/* takes effect after all answers */
+	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };
 
 struct qp {
 	struct timer timer;	/* first: timer callbacks find the QP by it */
+	const struct transport *transport;
 	uint32_t qpn;
 	uint32_t cookie;
 	uint32_t live_index;
@@ -99,14 +183,10 @@ struct qp {
 	uint8_t dgid[16];
 	uint32_t dest_qpn;
 
-	/* The QP at the other end, as of nic->connections. */
-	struct qp *peer;
-	uint64_t peer_as_of;
-
 	struct requester req;
 	struct responder resp;
 
-	struct qp_list *list;	/* nic->ready, stalled, resting or NULL */
+	struct qp_list *list;	/* nic->ready, resting or NULL */
 	struct qp *next, *prev;
 };
 
@@ -145,9 +225,6 @@ void qp_error(struct nic *nic, struct qp *qp);
 void qp_queue_failed(struct nic *nic, struct qp *qp);
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type);
 void qp_timer_expired(struct nic *nic, struct timer *timer);
-/* Something of a QP changed that may let a stalled requester go on; of any QP. */
-void qp_connection_changed(struct nic *nic, struct qp *qp);
-void qp_all_connections_changed(struct nic *nic);
 /* QPs that rest in ERR are looked at. */
 void qp_rest_over(struct nic *nic, struct timer *timer);
 /* In SQD, with nothing under way any more. */
@@ -184,60 +261,9 @@ void complete_send(struct nic *nic, struct qp *qp, const struct send_wqe *wqe,
 /* A receive that went wrong. */
 void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
-/* A receive that went well, of the message that @from sent. */
+/* A receive that went well: @p was its message's last packet. */
 void complete_recv_message(struct nic *nic, struct qp *qp,
-			   const struct recv_wqe *wqe, const struct qp *from);
-
-/* rc_requester.c */
-enum rc_step {
-	RC_NEXT,		/* the WQE is done with */
-	RC_MORE,		/* the quantum is used up */
-	RC_WAIT,		/* for a timer or a peer */
-};
-
-/* Goes on with the WQE under way; takes what it moves off *@budget. */
-enum rc_step rc_requester_step(struct nic *nic, struct qp *qp,
-			       uint32_t *budget);
-/* Takes a WQE that was fetched into req.wqe. */
-void rc_requester_begin(struct nic *nic, struct qp *qp, enum wqe_form form);
-/* Ends the WQE under way in error, and the QP with it. */
-void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
-		       uint8_t syndrome);
-/* The time to wait is over. */
-void rc_requester_expired(struct nic *nic, struct qp *qp);
-
-/* rc_responder.c */
-enum rc_answer {
-	RC_ACK,
-	RC_SILENCE,
-	RC_RNR_NAK,
-	RC_NAK_INVALID,
-	RC_NAK_ACCESS,
-	RC_NAK_OPERATION,
-};
-
-/* The QP that @qp is connected to and that is able to answer, or NULL. */
-struct qp *rc_peer(struct nic *nic, struct qp *qp);
-/* The first packet of @from's message arrives at @qp. */
-enum rc_answer rc_responder_begin(struct nic *nic, struct qp *qp,
-				  struct qp *from);
-/* A chunk could not be put or taken. */
-enum rc_answer rc_responder_refuse(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint8_t syndrome);
-/* Does an atomic; *@original gets what was there. */
-enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint64_t *original);
-/* The last packet has arrived. */
-enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
-				struct qp *from);
-
-/* PSNs that a message of @len bytes takes. */
-static inline uint32_t rc_packets(const struct qp *qp, uint32_t len)
-{
-	uint32_t shift = 7 + qp->path_mtu;
-
-	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) :
-		     1;
-}
+			   const struct recv_wqe *wqe, const struct packet *p,
+			   uint32_t length);
 
 #endif /* MODEL_QP_H */

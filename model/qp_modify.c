@@ -96,7 +96,7 @@ static void set_attributes(struct qp *qp, const struct moor_cmd_modify_qp *cmd,
 	if (mask & MOOR_QP_ATTR_RQ_PSN)
 		qp->resp.psn = le32toh(cmd->rq_psn);
 	if (mask & MOOR_QP_ATTR_SQ_PSN)
-		qp->req.psn = le32toh(cmd->sq_psn);
+		requester_set_psn(&qp->req, le32toh(cmd->sq_psn));
 	if (mask & MOOR_QP_ATTR_MAX_RD_ATOMIC)
 		qp->max_rd_atomic = cmd->max_rd_atomic;
 	if (mask & MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC)
@@ -115,7 +115,7 @@ static void enter_sqd(struct nic *nic, struct qp *qp, bool notify)
 {
 	qp->state = MOOR_QPS_SQD;
 	qp->sqd_event = notify;
-	qp->draining = qp->req.active;
+	qp->draining = !requester_idle(&qp->req);
 	if (!qp->draining)
 		qp_drained(nic, qp);
 }
@@ -143,7 +143,6 @@ static void enter_state(struct nic *nic, struct qp *qp, uint8_t state,
 		}
 		break;
 	}
-	qp_connection_changed(nic, qp);
 }
 
 uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
@@ -169,7 +168,5 @@ uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
 	set_attributes(qp, cmd, mask);
 	if (mask & MOOR_QP_ATTR_STATE)
 		enter_state(nic, qp, state, mask & MOOR_QP_ATTR_SQD_EVENT);
-	else
-		qp_connection_changed(nic, qp);
 	return MOOR_CMD_OK;
 }

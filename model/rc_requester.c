@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The requester of a reliable connection. One WQE is under way at a time, and
- * the responder is a QP of this NIC, so that a message needs no packets: what
- * packets would tell (IBA 9.7) is what the responder's functions return.
+ * Reliable connection, the requester: acknowledgements, answers, going back
+ * (IBA 9.7). Whatever is not acknowledged is sent again from the first such
+ * packet on.
  */
 #include <endian.h>
 
 #include "log.h"
-#include "qp.h"
-#include "rules.h"
+#include "rc.h"
 
 /* IBA 9.7.5.2.8, in units of 10 us. */
 static const uint32_t rnr_wait[32] = {
@@ -21,294 +20,296 @@ static const uint32_t rnr_wait[32] = {
 #define RNR_FOR_EVER	7
 #define ACK_UNIT_NS	4096u
 
-static bool is_atomic(const struct send_wqe *wqe)
+/*
+ * Earlier requests may have to be sent again by the very keys that a local one
+ * changes: it waits until they are done (HWI WQ-14).
+ */
+bool rc_may_begin(const struct qp *qp, const struct request *r)
 {
-	return wqe->opcode == MOOR_WQE_CMP_SWAP ||
-	       wqe->opcode == MOOR_WQE_FETCH_ADD;
+	const struct requester *req = &qp->req;
+
+	if (request_is_one_of(r, WQE_LOCAL))
+		return req->next == req->head;
+	if ((r->wqe.flags & MOOR_WQE_FLAG_FENCE) && req->num_reads)
+		return false;
+	return !request_is_one_of(r, WQE_ASKS_DATA) ||
+	       req->num_reads < qp->max_rd_atomic;
 }
 
-/* Concerns this NIC alone: no responder is asked. */
-static bool is_local(const struct send_wqe *wqe)
+static bool is_outstanding(const struct requester *req)
 {
-	return wqe->opcode == MOOR_WQE_LOCAL_INV ||
-	       wqe->opcode == MOOR_WQE_BIND_MW;
+	return req->acked_psn != req->sent_psn;
 }
 
-void rc_requester_fail(struct nic *nic, struct qp *qp, uint8_t status,
-		       uint8_t syndrome)
+/* Runs while there is something that may be lost. */
+void rc_rest(struct nic *nic, struct qp *qp)
 {
 	struct requester *req = &qp->req;
 
-	log_refused(work_rule(req->wqe.opcode, status, syndrome),
-		    "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
-		    qp->qpn, req->wqe.index, req->wqe.opcode, status,
-		    syndrome_name(syndrome));
-	req->active = false;
-	complete_send(nic, qp, &req->wqe, status, syndrome);
-	qp_error(nic, qp);
+	if (req->waiting)
+		return;
+	if (!is_outstanding(req) || !qp->timeout) {
+		timer_stop(&nic->timers, &qp->timer);
+	} else if (!qp->timer.place) {
+		req->progress = false;
+		timer_start(&nic->timers, &qp->timer, timer_now() +
+			    ((uint64_t)ACK_UNIT_NS << qp->timeout));
+	}
 }
 
-/* Translation and DMA of the first @len bytes that were granted. */
-static uint8_t resolve(struct nic *nic, struct mr_grant *grant, uint64_t len)
+static void has_progress(struct qp *qp, uint32_t acked_psn)
 {
-	uint64_t done = 0;
-	uint8_t *ptr;
+	struct requester *req = &qp->req;
 
-	while (done < len) {
-		uint64_t run = len - done;
-		uint8_t syndrome = mr_grant_ptr(nic, grant, done, &run, &ptr);
+	req->acked_psn = acked_psn & PSN_MASK;
+	req->retries = qp->retry_cnt;
+	req->rnr_retries = qp->rnr_retry;
+	req->went_back = false;
+	req->progress = true;
+}
 
-		if (syndrome)
-			return syndrome;
-		done += run;
+/* The first request that is not acknowledged to its end, or NULL. */
+static struct request *first_open(struct requester *req)
+{
+	while (req->open != req->tail) {
+		struct request *r = requester_at(req, req->open);
+
+		/* Local ones are done, or the last. */
+		if (r->num_psn && r->state != REQUEST_DONE)
+			return r;
+		req->open++;
+	}
+	return NULL;
+}
+
+/*
+ * The packets before @psn have arrived. Return: false when one of them has an
+ * answer that has not.
+ */
+static bool acknowledge(struct qp *qp, uint32_t psn)
+{
+	struct requester *req = &qp->req;
+	struct request *r;
+
+	while (psn_diff(psn, req->acked_psn) > 0) {
+		uint32_t end;
+
+		r = first_open(req);
+		if (!r)
+			return true;
+		if (request_is_one_of(r, WQE_ASKS_DATA))
+			return false;
+		end = (r->psn + r->num_psn) & PSN_MASK;
+		if (psn_diff(psn, end) < 0) {
+			has_progress(qp, psn);
+			return true;
+		}
+		has_progress(qp, end);
+		r->state = REQUEST_DONE;
+	}
+	return true;
+}
+
+/* Sends again from the first packet that is not acknowledged. */
+static void rewind(struct qp *qp)
+{
+	struct requester *req = &qp->req;
+	struct request *r = first_open(req);
+
+	req->num_reads = 0;
+	req->next = req->open;
+	req->offset = 0;
+	if (r && !request_is_one_of(r, WQE_ASKS_DATA))
+		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) <<
+			      (7 + qp->path_mtu);
+}
+
+static void go_back(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+	struct request *r = first_open(req);
+
+	if (!r)
+		return;
+	if (!req->retries) {
+		requester_fail(qp, r, MOOR_WC_RETRY_EXC_ERR,
+			       MOOR_SYN_NO_RESPONDER);
+		requester_retire(nic, qp);
+		return;
+	}
+	req->retries--;
+	nic->traffic.sent_again++;
+	rewind(qp);
+}
+
+/* Something later was answered: once, until it has an effect. */
+static void answer_is_missing(struct nic *nic, struct qp *qp)
+{
+	if (qp->req.went_back)
+		return;
+	qp->req.went_back = true;
+	go_back(nic, qp);
+}
+
+void rc_expired(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	if (req->waiting) {
+		req->waiting = false;
+		return;
+	}
+	if (is_outstanding(req) && !req->progress) {
+		nic->traffic.timeouts++;
+		go_back(nic, qp);
+	}
+	if (qp->state != MOOR_QPS_ERR)
+		rc_rest(nic, qp);
+}
+
+static void receiver_not_ready(struct nic *nic, struct qp *qp, uint8_t timer)
+{
+	struct requester *req = &qp->req;
+	struct request *r = first_open(req);
+
+	if (!r)
+		return;
+	if (qp->rnr_retry != RNR_FOR_EVER && !req->rnr_retries--) {
+		requester_fail(qp, r, MOOR_WC_RNR_RETRY_EXC_ERR, MOOR_SYN_NONE);
+		requester_retire(nic, qp);
+		return;
+	}
+	rewind(qp);
+	req->waiting = true;
+	timer_start(&nic->timers, &qp->timer,
+		    timer_now() + (uint64_t)rnr_wait[timer] * RNR_UNIT_NS);
+}
+
+/* Why is the responder's to know (HWI 11.3). */
+static void refused(struct qp *qp, uint8_t nak)
+{
+	static const uint8_t status[] = {
+		[AETH_NAK_INVALID - AETH_CODE] = MOOR_WC_REM_INV_REQ_ERR,
+		[AETH_NAK_ACCESS - AETH_CODE] = MOOR_WC_REM_ACCESS_ERR,
+		[AETH_NAK_OPERATION - AETH_CODE] = MOOR_WC_REM_OP_ERR,
+	};
+	struct request *r = first_open(&qp->req);
+
+	if (r && nak <= AETH_NAK_OPERATION)
+		requester_fail(qp, r, status[nak - AETH_CODE], MOOR_SYN_NONE);
+}
+
+static void take_aeth(struct nic *nic, struct qp *qp, const struct packet *p)
+{
+	uint8_t code = p->syndrome & AETH_CODE;
+	bool is_ack = !code;
+
+	/* A NAK acknowledges what came before it. */
+	if (!acknowledge(qp, p->psn + is_ack))
+		answer_is_missing(nic, qp);
+	else if (code == AETH_RNR_NAK)
+		receiver_not_ready(nic, qp, p->syndrome & ~AETH_CODE);
+	else if (p->syndrome == AETH_NAK_SEQUENCE)
+		go_back(nic, qp);
+	else if (code == AETH_CODE)
+		refused(qp, p->syndrome);
+}
+
+/* The request whose answer @p is, if it is the one that is due. */
+static struct request *answered_by(struct nic *nic, struct qp *qp,
+				   const struct packet *p, uint32_t opcodes)
+{
+	struct request *r;
+
+	if (!acknowledge(qp, p->psn)) {
+		answer_is_missing(nic, qp);
+		return NULL;
+	}
+	r = first_open(&qp->req);
+	return r && request_is_one_of(r, opcodes) &&
+	       p->psn == qp->req.acked_psn ? r : NULL;
+}
+
+/* @len bytes of @from are the next ones of the answer. */
+static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
+			   struct stream *from, uint32_t len, uint32_t num_psn)
+{
+	struct stream *culprit;
+	uint8_t syndrome;
+
+	stream_seek(&r->local, r->answered);
+	syndrome = transfer(nic, &r->local, from, len, &culprit);
+	if (syndrome && culprit == from)
+		return syndrome;
+	if (syndrome) {
+		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+		return MOOR_SYN_NONE;
+	}
+	r->answered += len;
+	has_progress(qp, qp->req.acked_psn + num_psn);
+	if (r->answered == r->wqe.length) {
+		r->state = REQUEST_DONE;
+		if (qp->req.num_reads)
+			qp->req.num_reads--;
 	}
 	return MOOR_SYN_NONE;
 }
 
-/*
- * HWI RC-21: before the responder sees anything. An atomic is done once, so that
- * all of its result has to have a place.
- */
-static uint8_t check_sges(struct nic *nic, const struct qp *qp)
+static uint8_t take_read_response(struct nic *nic, struct qp *qp,
+				  struct packet *p)
 {
-	const struct send_wqe *wqe = &qp->req.wqe;
-	struct mr_grant grant[2];	/* the first SGE's, any other's */
-	uint8_t i, syndrome, other = 0;
+	struct request *r = answered_by(nic, qp, p, WQE_BIT(READ));
+	uint32_t left;
+	bool last = packet_form(p)->last;
 
-	for (i = 0; i < wqe->num_sge; i++) {
-		const struct segment *sge = &wqe->sge[i];
-
-		if (!sge->length)
-			continue;
-		syndrome = mr_grant_access(nic, &qp->actor, sge->key, sge->addr,
-					   sge->length, qp->req.local.need,
-					   &grant[other]);
-		if (syndrome)
-			return syndrome;
-		other = 1;
-	}
-	if (!other || grant[0].kind == MR_KIND_NULL)
+	if (!r)
 		return MOOR_SYN_NONE;
-	return resolve(nic, &grant[0], is_atomic(wqe) ? sizeof(uint64_t) : 1);
+	left = r->wqe.length - r->answered;
+	if (p->num_psn != packets_of(qp, p->length) ||
+	    (last ? p->length != left :
+		    p->length >= left || !p->length ||
+		    p->length % (128u << qp->path_mtu))) {
+		log_refused("HWI RC-1", "QP 0x%06x: a READ response of %u bytes does not fit",
+			    qp->qpn, p->length);
+		return MOOR_SYN_NONE;
+	}
+	return take_answer(nic, qp, r, p->payload, p->length, p->num_psn);
 }
 
-void rc_requester_begin(struct nic *nic, struct qp *qp, enum wqe_form form)
+static void take_atomic_response(struct nic *nic, struct qp *qp,
+				 const struct packet *p)
+{
+	struct request *r = answered_by(nic, qp, p, WQE_ATOMICS);
+	uint64_t original = htole64(p->original);
+	struct stream from = { .bytes = (uint8_t *)&original };
+
+	if (r)
+		take_answer(nic, qp, r, &from, sizeof(original), 1);
+}
+
+uint8_t rc_take_response(struct nic *nic, struct qp *qp, struct packet *p)
 {
 	struct requester *req = &qp->req;
-	const struct send_wqe *wqe = &req->wqe;
-	bool asks_data = wqe->opcode == MOOR_WQE_READ || is_atomic(wqe);
+	uint8_t syndrome = MOOR_SYN_NONE;
 
-	req->active = true;
-	req->message = 0;
-	req->done = 0;
-	req->retries = qp->retry_cnt;
-	req->rnr_retries = qp->rnr_retry;
-	if (form == WQE_MALFORMED || (form == WQE_OK && asks_data &&
-				      !qp->max_rd_atomic)) {
-		rc_requester_fail(nic, qp, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
-		return;
+	/* Of a PSN that is not under way: a ghost. */
+	if ((qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD) ||
+	    req->waiting || psn_diff(p->psn, req->acked_psn) < 0 ||
+	    psn_diff(p->psn, req->sent_psn) >= 0)
+		return MOOR_SYN_NONE;
+	switch (packet_form(p)->kind) {
+	case PACKET_KIND_READ_RESPONSE:
+		syndrome = take_read_response(nic, qp, p);
+		break;
+	case PACKET_KIND_ATOMIC_ACKNOWLEDGE:
+		take_atomic_response(nic, qp, p);
+		break;
+	default:
+		take_aeth(nic, qp, p);
+		break;
 	}
-	if (form == WQE_TOO_LONG ||
-	    (is_atomic(wqe) && wqe->length != sizeof(uint64_t))) {
-		rc_requester_fail(nic, qp, MOOR_WC_LOC_LEN_ERR,
-				  MOOR_SYN_LENGTH);
-		return;
-	}
-	req->local = (struct stream){
-		.actor = &qp->actor,
-		.bytes = wqe->flags & MOOR_WQE_FLAG_INLINE ? wqe->data : NULL,
-		.segments = wqe->sge,
-		.num_segments = wqe->num_sge,
-		.need = asks_data ? MOOR_ACCESS_LOCAL_WRITE : 0,
-	};
-}
-
-/* Begins the message anew once the wait is over. */
-static enum rc_step wait_ns(struct nic *nic, struct qp *qp, uint64_t ns)
-{
-	struct requester *req = &qp->req;
-
-	req->message = 0;
-	req->done = 0;
-	req->local.current = 0;
-	req->local.offset = 0;
-	req->waiting = true;
-	if (ns) {
-		qp_leave_list(qp);
-		timer_start(&nic->timers, &qp->timer, timer_now() + ns);
-	} else {
-		qp_enter_list(qp, &nic->stalled);
-	}
-	return RC_WAIT;
-}
-
-static enum rc_step nothing_answers(struct nic *nic, struct qp *qp)
-{
-	qp->req.rnr_wait = false;
-	return wait_ns(nic, qp, qp->timeout ?
-		       (uint64_t)ACK_UNIT_NS << qp->timeout : 0);
-}
-
-static enum rc_step receiver_not_ready(struct nic *nic, struct qp *qp,
-				       const struct qp *peer)
-{
-	struct requester *req = &qp->req;
-
-	if (qp->rnr_retry != RNR_FOR_EVER && !req->rnr_retries--) {
-		rc_requester_fail(nic, qp, MOOR_WC_RNR_RETRY_EXC_ERR,
-				  MOOR_SYN_NONE);
-		return RC_NEXT;
-	}
-	req->rnr_wait = true;
-	return wait_ns(nic, qp, (uint64_t)rnr_wait[peer->min_rnr_timer] *
-				RNR_UNIT_NS);
-}
-
-void rc_requester_expired(struct nic *nic, struct qp *qp)
-{
-	struct requester *req = &qp->req;
-
-	req->waiting = false;
-	if (req->rnr_wait)
-		return;
-	if (!req->retries) {
-		rc_requester_fail(nic, qp, MOOR_WC_RETRY_EXC_ERR,
-				  MOOR_SYN_NO_RESPONDER);
-		return;
-	}
-	req->retries--;
-}
-
-static enum rc_step not_acked(struct nic *nic, struct qp *qp,
-			      const struct qp *peer, enum rc_answer answer)
-{
-	static const uint8_t status[] = {
-		[RC_NAK_INVALID] = MOOR_WC_REM_INV_REQ_ERR,
-		[RC_NAK_ACCESS] = MOOR_WC_REM_ACCESS_ERR,
-		[RC_NAK_OPERATION] = MOOR_WC_REM_OP_ERR,
-	};
-
-	if (answer == RC_SILENCE)
-		return nothing_answers(nic, qp);
-	if (answer == RC_RNR_NAK)
-		return receiver_not_ready(nic, qp, peer);
-	/* Why is the responder's to know (HWI SYN-3). */
-	rc_requester_fail(nic, qp, status[answer], MOOR_SYN_NONE);
-	return RC_NEXT;
-}
-
-static enum rc_answer do_atomic(struct nic *nic, struct qp *qp, struct qp *peer,
-				uint8_t *local_syndrome)
-{
-	struct requester *req = &qp->req;
-	enum rc_answer answer;
-	struct stream from;
-	uint64_t original;
-	struct stream *culprit;
-
-	answer = rc_responder_atomic(nic, peer, qp, &original);
-	if (answer != RC_ACK)
-		return answer;
-	original = htole64(original);
-	from = (struct stream){ .bytes = (const uint8_t *)&original };
-	*local_syndrome = transfer(nic, &req->local, &from, sizeof(original),
-				   &culprit);
-	return RC_ACK;
-}
-
-/* Moves the rest of the message, or what the budget allows. */
-static enum rc_answer move(struct nic *nic, struct qp *qp, struct qp *peer,
-			   uint32_t *budget, uint8_t *local_syndrome)
-{
-	struct requester *req = &qp->req;
-	struct stream *local = &req->local, *remote = &peer->resp.remote;
-	bool read = req->wqe.opcode == MOOR_WQE_READ;
-	uint32_t len = req->wqe.length - req->done;
-	struct stream *culprit;
-	uint8_t syndrome;
-
-	if (len > *budget)
-		len = *budget;
-	syndrome = transfer(nic, read ? local : remote, read ? remote : local,
-			    len, &culprit);
-	if (syndrome && culprit == remote)
-		return rc_responder_refuse(nic, peer, qp, syndrome);
-	*local_syndrome = syndrome;
-	*budget -= len;
-	req->done += len;
-	return RC_ACK;
-}
-
-static void finished(struct nic *nic, struct qp *qp)
-{
-	struct requester *req = &qp->req;
-
-	req->active = false;
-	req->message = 0;
-	if (req->wqe.flags & MOOR_WQE_FLAG_SIGNALED)
-		complete_send(nic, qp, &req->wqe, MOOR_WC_SUCCESS,
-			      MOOR_SYN_NONE);
-	if (qp->draining)
-		qp_drained(nic, qp);
-}
-
-static void do_local(struct nic *nic, struct qp *qp)
-{
-	const struct send_wqe *wqe = &qp->req.wqe;
-	uint8_t syndrome = wqe->opcode == MOOR_WQE_BIND_MW ?
-			   mw_bind(nic, &qp->actor, &wqe->bind) :
-			   mw_invalidate(nic, &qp->actor, wqe->inv_key);
-
-	if (syndrome)
-		rc_requester_fail(nic, qp, MOOR_WC_MW_BIND_ERR, syndrome);
-	else
-		finished(nic, qp);
-}
-
-enum rc_step rc_requester_step(struct nic *nic, struct qp *qp,
-			       uint32_t *budget)
-{
-	struct requester *req = &qp->req;
-	uint8_t local_syndrome = MOOR_SYN_NONE;
-	enum rc_answer answer = RC_ACK;
-	struct qp *peer;
-
-	if (is_local(&req->wqe)) {
-		do_local(nic, qp);
-		return RC_NEXT;
-	}
-	if (!req->message) {
-		local_syndrome = check_sges(nic, qp);
-		if (local_syndrome) {
-			rc_requester_fail(nic, qp, MOOR_WC_LOC_PROT_ERR,
-					  local_syndrome);
-			return RC_NEXT;
-		}
-	}
-	peer = rc_peer(nic, qp);
-	/* The responder was reset, or failed, halfway through. */
-	if (!peer || (req->message && peer->resp.message != req->message))
-		return nothing_answers(nic, qp);
-	if (!req->message)
-		answer = rc_responder_begin(nic, peer, qp);
-	if (answer == RC_ACK)
-		answer = is_atomic(&req->wqe) ?
-			 do_atomic(nic, qp, peer, &local_syndrome) :
-			 move(nic, qp, peer, budget, &local_syndrome);
-	if (answer == RC_ACK && local_syndrome) {
-		rc_requester_fail(nic, qp, MOOR_WC_LOC_PROT_ERR,
-				  local_syndrome);
-		return RC_NEXT;
-	}
-	if (answer == RC_ACK && !is_atomic(&req->wqe) &&
-	    req->done < req->wqe.length)
-		return RC_MORE;
-	if (answer == RC_ACK)
-		answer = rc_responder_end(nic, peer, qp);
-	if (answer != RC_ACK)
-		return not_acked(nic, qp, peer, answer);
-	req->psn = (req->psn + rc_packets(qp, req->wqe.length)) &
-		   NIC_NUMBER_MASK;
-	finished(nic, qp);
-	return RC_NEXT;
+	requester_retire(nic, qp);
+	/* Who waited for room, or for a fence, may go on. */
+	qp_make_ready(nic, qp);
+	return syndrome;
 }

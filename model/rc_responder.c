@@ -1,339 +1,426 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The responder of a reliable connection (IBA 9.7, HWI 12). */
+/*
+ * Reliable connection, the responder (IBA 9.7): requests in the order of their
+ * PSNs, answers in the order of the requests. An answer that is longer than a
+ * packet is given a piece at a time, and what comes after it waits.
+ */
 #include <endian.h>
 
 #include "log.h"
-#include "qp.h"
+#include "port.h"
+#include "rc.h"
 #include "relaxed.h"
 
-#define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
-#define SENDS		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
-			 OPCODE_BIT(SEND_INV))
-#define RECEIVES	(SENDS | OPCODE_BIT(WRITE_IMM))
-#define WRITES		(OPCODE_BIT(WRITE) | OPCODE_BIT(WRITE_IMM))
-
-static bool gid_matches(const struct nic *nic, uint8_t index,
-			const uint8_t *gid)
+static struct responder_answer *answer_at(struct responder *resp, uint32_t i)
 {
-	const struct gid_entry *entry = &nic->gid[index];
-
-	return entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid));
+	return &resp->answers[i % NIC_MAX_RD_ATOMIC];
 }
 
-static struct qp *find_peer(struct nic *nic, const struct qp *qp)
+/* The oldest one that is kept. */
+static uint32_t first_answer(const struct responder *resp)
 {
-	struct qp *peer = qp_find(nic, qp->dest_qpn);
-
-	if (!peer || peer->dest_qpn != qp->qpn ||
-	    (peer->state != MOOR_QPS_RTR && peer->state != MOOR_QPS_RTS &&
-	     peer->state != MOOR_QPS_SQD))
-		return NULL;
-	if (!gid_matches(nic, peer->sgid_index, qp->dgid) ||
-	    !gid_matches(nic, qp->sgid_index, peer->dgid))
-		return NULL;
-	return peer;
+	return resp->num_answers > NIC_MAX_RD_ATOMIC ?
+	       resp->num_answers - NIC_MAX_RD_ATOMIC : 0;
 }
 
-struct qp *rc_peer(struct nic *nic, struct qp *qp)
+static void set_due(struct responder *resp, uint8_t syndrome)
 {
-	if (qp->peer_as_of != nic->connections) {
-		qp->peer = find_peer(nic, qp);
-		qp->peer_as_of = nic->connections;
-	}
-	return qp->peer;
+	resp->is_due = true;
+	resp->due = syndrome;
 }
 
-static enum rc_answer nak(struct nic *nic, struct qp *qp, struct qp *from,
-			  enum rc_answer answer, const char *rule,
-			  uint8_t syndrome)
+static void set_fault(struct responder *resp,
+		      const struct responder_fault *fault, uint32_t psn)
 {
-	log_refused(rule, "QP 0x%06x: opcode 0x%02x from QP 0x%06x, rkey 0x%08x: %s",
-		    qp->qpn, from->req.wqe.opcode, from->qpn,
-		    from->req.wqe.rkey, syndrome_name(syndrome));
-	if (answer == RC_NAK_ACCESS)
-		qp_event(nic, qp, MOOR_EVENT_QP_ACCESS_ERR);
-	else if (answer == RC_NAK_INVALID)
-		qp_event(nic, qp, MOOR_EVENT_QP_REQ_ERR);
-	qp_error(nic, qp);
-	return answer;
+	resp->fault = *fault;
+	resp->fault.set = true;
+	resp->fault.psn = psn;
 }
 
-static enum rc_answer nak_access(struct nic *nic, struct qp *qp,
-				 struct qp *from, uint8_t syndrome)
+static void refuse(struct responder *resp, const char *rule, uint8_t nak,
+		   uint8_t event, uint8_t syndrome)
 {
-	return nak(nic, qp, from, RC_NAK_ACCESS, syndrome_rule(syndrome),
-		   syndrome);
-}
-
-/* The receive WQE tells what was wrong: no event. */
-static enum rc_answer nak_receive(struct nic *nic, struct qp *qp,
-				  enum rc_answer answer, const char *rule,
-				  uint8_t status, uint8_t syndrome)
-{
-	log_refused(rule, "QP 0x%06x receive WQE %u: status %u (%s)",
-		    qp->qpn, qp->resp.wqe.index, status,
-		    syndrome_name(syndrome));
-	qp->resp.holds_wqe = false;
-	complete_recv(nic, qp, &qp->resp.wqe, status, syndrome);
-	qp_error(nic, qp);
-	return answer;
-}
-
-/* RC_ACK: there is a receive WQE to take, or one that an abandoned message took. */
-static enum rc_answer look_for_receive(struct nic *nic, struct qp *qp)
-{
-	if (qp->resp.holds_wqe)
-		return RC_ACK;
-	switch (queue_look(&qp->rq)) {
-	case QUEUE_WORK:
-		return RC_ACK;
-	case QUEUE_BROKEN:
-		qp_queue_failed(nic, qp);
-		return RC_NAK_OPERATION;
-	default:
-		return RC_RNR_NAK;
-	}
-}
-
-static enum rc_answer take_receive(struct nic *nic, struct qp *qp)
-{
-	if (qp->resp.holds_wqe)
-		return RC_ACK;
-	switch (wqe_fetch_recv(nic, qp, &qp->resp.wqe)) {
-	case WQE_OK:
-		qp->resp.holds_wqe = true;
-		return RC_ACK;
-	case WQE_UNREACHABLE:
-		qp_queue_failed(nic, qp);
-		return RC_NAK_OPERATION;
-	default:
-		return nak_receive(nic, qp, RC_NAK_OPERATION, "HWI RC-24",
-				   MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
-	}
-}
-
-static enum rc_answer begin_send(struct nic *nic, struct qp *qp,
-				 struct qp *from)
-{
-	const struct send_wqe *wqe = &from->req.wqe;
-	struct responder *resp = &qp->resp;
-	enum rc_answer answer = look_for_receive(nic, qp);
-
-	if (answer == RC_ACK)
-		answer = take_receive(nic, qp);
-	if (answer != RC_ACK)
-		return answer;
-	if (wqe->length > resp->wqe.room)
-		return nak_receive(nic, qp, RC_NAK_INVALID, "HWI RC-8",
-				   MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
-	resp->remote = (struct stream){
-		.actor = &qp->actor,
-		.segments = resp->wqe.sge,
-		.num_segments = resp->wqe.num_sge,
-		.need = MOOR_ACCESS_LOCAL_WRITE,
+	const struct responder_fault fault = {
+		.rule = rule, .nak = nak, .event = event, .syndrome = syndrome,
 	};
-	return RC_ACK;
+
+	set_fault(resp, &fault, resp->psn);
 }
 
-/* Is there a receive WQE to tell an error by? Malformed or not, it does. */
-static bool take_receive_for_error(struct nic *nic, struct qp *qp)
+static void refuse_request(struct responder *resp, const char *rule,
+			   uint8_t syndrome)
 {
-	return qp->resp.holds_wqe ||
-	       (queue_look(&qp->rq) == QUEUE_WORK &&
-		wqe_fetch_recv(nic, qp, &qp->resp.wqe) != WQE_UNREACHABLE);
+	refuse(resp, rule, AETH_NAK_INVALID, MOOR_EVENT_QP_REQ_ERR, syndrome);
 }
 
-/* HWI RC-6, RC-25: the packet that names the range may be the one that takes a receive. */
-static enum rc_answer refuse_range(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint8_t syndrome)
-{
-	const struct send_wqe *wqe = &from->req.wqe;
+/* ---- answering ---- */
 
-	if (wqe->opcode == MOOR_WQE_WRITE_IMM &&
-	    rc_packets(from, wqe->length) == 1 &&
-	    take_receive_for_error(nic, qp))
-		return nak_receive(nic, qp, RC_NAK_ACCESS, "HWI RC-25",
-				   MOOR_WC_LOC_ACCESS_ERR, syndrome);
-	return nak_access(nic, qp, from, syndrome);
+static void answer_init(struct packet *p, struct nic *nic, const struct qp *qp,
+			uint8_t opcode, uint32_t psn)
+{
+	packet_init(p, nic, qp, PACKET_TRANSPORT_RC | opcode, psn);
+	p->syndrome = AETH_ACK;
+	p->msn = qp->resp.msn;
 }
 
-/* The whole range of a WRITE or READ, as its first packet names it. */
-static enum rc_answer begin_remote(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint32_t need)
+static void send_aeth(struct nic *nic, struct qp *qp, uint8_t syndrome,
+		      uint32_t psn)
 {
-	const struct send_wqe *wqe = &from->req.wqe;
-	struct responder *resp = &qp->resp;
-	struct mr_grant grant;
+	struct packet p;
+
+	answer_init(&p, nic, qp, PACKET_ACKNOWLEDGE, psn);
+	p.syndrome = syndrome;
+	port_send(nic, &p);
+}
+
+static void answer_atomic(struct nic *nic, struct qp *qp,
+			  struct responder_answer *a)
+{
+	struct packet p;
+
+	answer_init(&p, nic, qp, PACKET_ATOMIC_ACKNOWLEDGE, a->psn);
+	p.original = a->original;
+	a->pending = false;
+	port_send(nic, &p);
+}
+
+static uint8_t read_opcode(bool first, bool last)
+{
+	if (first)
+		return last ? PACKET_READ_RESPONSE_ONLY :
+			      PACKET_READ_RESPONSE_FIRST;
+	return last ? PACKET_READ_RESPONSE_LAST : PACKET_READ_RESPONSE_MIDDLE;
+}
+
+/*
+ * A packet of the answer to a READ. The key is looked at each time: a READ that
+ * is answered again, and whose key is gone, is dropped, for a NAK would end a
+ * connection that has done nothing wrong.
+ */
+static void answer_read(struct nic *nic, struct qp *qp,
+			struct responder_answer *a, uint32_t *budget)
+{
+	uint32_t mtu = 128u << qp->path_mtu, unit = port_unit(nic, mtu);
+	uint32_t left = a->range.length - a->sent;
+	bool last = left <= unit;
+	struct stream from;
+	uint32_t psn = (a->psn + a->sent / mtu) & PSN_MASK;
+	struct packet p;
 	uint8_t syndrome;
 
-	if (!(qp->access & need))
-		return refuse_range(nic, qp, from, MOOR_SYN_QP_RIGHTS);
-	if (wqe->length) {
-		syndrome = mr_grant_access(nic, &qp->actor, wqe->rkey,
-					   wqe->remote_addr, wqe->length, need,
-					   &grant);
-		if (syndrome)
-			return refuse_range(nic, qp, from, syndrome);
+	answer_init(&p, nic, qp, read_opcode(!a->sent, last), psn);
+	p.length = last ? left : unit;
+	p.num_psn = packets_of(qp, p.length);
+	p.payload = &from;
+	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
+	stream_seek(&from, a->sent);
+	a->sent += p.length;
+	a->pending = !last;
+	*budget -= p.length < *budget ? p.length : *budget;
+
+	syndrome = port_send(nic, &p);
+	if (!syndrome)
+		return;
+	a->pending = false;
+	if (!a->again) {
+		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
+		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
+		qp->resp.fault.psn = psn;
+		qp->resp.fault.key = a->range.key;
 	}
-	resp->range = (struct segment){
-		.addr = wqe->remote_addr,
-		.length = wqe->length,
-		.key = wqe->rkey,
-	};
-	resp->remote = (struct stream){
-		.actor = &qp->actor,
-		.segments = &resp->range,
-		.num_segments = 1,
-		.need = need,
-	};
-	return RC_ACK;
 }
 
-static enum rc_answer begin_message(struct nic *nic, struct qp *qp,
-				    struct qp *from)
+static void give_up(struct nic *nic, struct qp *qp)
 {
-	const struct send_wqe *wqe = &from->req.wqe;
-	enum rc_answer answer;
+	const struct responder_fault fault = qp->resp.fault;
 
-	if (SENDS & 1u << wqe->opcode)
-		return begin_send(nic, qp, from);
-	if (WRITES & 1u << wqe->opcode) {
-		answer = begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_WRITE);
-		if (answer == RC_ACK && wqe->opcode == MOOR_WQE_WRITE_IMM)
-			answer = look_for_receive(nic, qp);
-		return answer;
-	}
-	if (!qp->max_dest_rd_atomic)
-		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-40",
-			   MOOR_SYN_QP_RIGHTS);
-	if (wqe->opcode == MOOR_WQE_READ)
-		return begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_READ);
-	if (wqe->remote_addr % sizeof(uint64_t))
-		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-7",
-			   MOOR_SYN_ALIGNMENT);
-	return begin_remote(nic, qp, from, MOOR_ACCESS_REMOTE_ATOMIC);
+	qp->resp.is_due = false;
+	/* First: a QP that is connected to itself takes it while it can. */
+	if (fault.nak)
+		send_aeth(nic, qp, fault.nak, fault.psn);
+	responder_fail(nic, qp, &fault);
 }
 
-/* Packets that are not full have to be last: both ends agree on the MTU. */
-static bool mtu_fits(const struct qp *qp, const struct qp *from)
+/* Return: false when the QP has failed meanwhile. */
+static bool still_answers(const struct qp *qp)
 {
-	uint8_t smaller = qp->path_mtu < from->path_mtu ? qp->path_mtu :
-							  from->path_mtu;
-
-	return qp->path_mtu == from->path_mtu ||
-	       from->req.wqe.length <= 128u << smaller;
+	return qp->state == MOOR_QPS_RTR || qp->state == MOOR_QPS_RTS ||
+	       qp->state == MOOR_QPS_SQD;
 }
 
-enum rc_answer rc_responder_begin(struct nic *nic, struct qp *qp,
-				  struct qp *from)
+bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
-	enum rc_answer answer;
 
-	if (from->req.psn != resp->psn)
-		return RC_SILENCE;
-	/* HWI RC-22: a message before it that was abandoned is begun anew. */
-	resp->message = 0;
-	if (!resp->established) {
-		resp->established = true;
-		qp_event(nic, qp, MOOR_EVENT_COMM_EST);
+	for (; resp->unanswered != resp->num_answers; resp->unanswered++) {
+		struct responder_answer *a = answer_at(resp, resp->unanswered);
+
+		while (a->pending && still_answers(qp)) {
+			if (!*budget)
+				return true;
+			if (a->opcode == PACKET_READ_REQUEST)
+				answer_read(nic, qp, a, budget);
+			else
+				answer_atomic(nic, qp, a);
+			/* What came after it is not answered any more. */
+			if (resp->fault.set && resp->fault.psn != resp->psn)
+				goto fault;
+		}
 	}
-	if (!mtu_fits(qp, from))
-		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-30",
-			   MOOR_SYN_LENGTH);
-	answer = begin_message(nic, qp, from);
-	if (answer == RC_ACK) {
-		from->req.message = ++nic->last_message;
-		resp->message = from->req.message;
+fault:
+	if (!still_answers(qp))
+		return false;
+	if (resp->fault.set) {
+		give_up(nic, qp);
+	} else if (resp->is_due) {
+		bool ack = !(resp->due & AETH_CODE);
+
+		resp->is_due = false;
+		send_aeth(nic, qp, resp->due,
+			  (resp->psn - ack) & PSN_MASK);
 	}
-	return answer;
+	return false;
 }
 
-enum rc_answer rc_responder_refuse(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint8_t syndrome)
+/* At once what is short; the QP's own quanta do the rest. */
+static void answer_now(struct nic *nic, struct qp *qp)
 {
-	if (SENDS & 1u << from->req.wqe.opcode)
-		return nak_receive(nic, qp, RC_NAK_OPERATION, "HWI RC-9",
-				   MOOR_WC_LOC_PROT_ERR, syndrome);
-	return nak_access(nic, qp, from, syndrome);
+	uint32_t budget = PORT_UNIT;
+
+	if (rc_answer(nic, qp, &budget))
+		qp_enter_list(qp, &nic->ready);
 }
 
-static uint64_t atomic_result(const struct send_wqe *wqe, uint64_t old)
+/* ---- requests ---- */
+
+static void accept(struct responder *resp, const struct packet *p,
+		   uint32_t num_psn)
 {
-	if (wqe->opcode == MOOR_WQE_FETCH_ADD)
-		return old + wqe->swap_add;
-	return old == wqe->compare ? wqe->swap_add : old;
+	resp->psn = (resp->psn + num_psn) & PSN_MASK;
+	if (packet_form(p)->last)
+		resp->msn = (resp->msn + 1) & PSN_MASK;
 }
 
-enum rc_answer rc_responder_atomic(struct nic *nic, struct qp *qp,
-				   struct qp *from, uint64_t *original)
+/* May one more READ or atomic be answered? */
+static bool has_room(const struct qp *qp)
 {
-	const struct send_wqe *wqe = &from->req.wqe;
-	uint64_t len = sizeof(uint64_t), old, new;
-	struct mr_grant grant;
-	uint8_t *ptr, syndrome;
+	const struct responder *resp = &qp->resp;
 
-	syndrome = mr_grant_access(nic, &qp->actor, wqe->rkey, wqe->remote_addr,
-				   len, MOOR_ACCESS_REMOTE_ATOMIC, &grant);
-	if (!syndrome)
-		syndrome = mr_grant_ptr(nic, &grant, 0, &len, &ptr);
-	if (syndrome)
-		return nak_access(nic, qp, from, syndrome);
-	/* The address is aligned, what it is mapped to need not be. */
-	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t))
-		return nak(nic, qp, from, RC_NAK_INVALID, "HWI RC-39",
-			   MOOR_SYN_ALIGNMENT);
+	return resp->num_answers - resp->unanswered < qp->max_dest_rd_atomic;
+}
 
-	/* Nothing relaxed passes an atomic (HWI ORD-12). */
-	relaxed_release(nic);
-	old = __atomic_load_n((uint64_t *)ptr, __ATOMIC_RELAXED);
+static struct responder_answer *new_answer(struct responder *resp,
+					   const struct packet *p)
+{
+	struct responder_answer *a;
+
+	a = answer_at(resp, resp->num_answers++);
+	*a = (struct responder_answer){
+		.opcode = p->opcode & PACKET_OPCODE,
+		.pending = true,
+		.psn = p->psn,
+		.num_psn = 1,
+		.range = {
+			.addr = p->addr,
+			.length = p->dma_length,
+			.key = p->rkey,
+		},
+	};
+	return a;
+}
+
+static void take_read(struct nic *nic, struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint32_t num_psn = packets_of(qp, p->dma_length);
+	struct responder_fault fault;
+	struct segment seg = {
+		.addr = p->addr, .length = p->dma_length, .key = p->rkey,
+	};
+	struct stream range;
+
+	if (p->num_psn && p->num_psn != num_psn) {
+		refuse_request(resp, "HWI RC-30", MOOR_SYN_LENGTH);
+		return;
+	}
+	stream_init(&range, &qp->actor, &seg, 1, MOOR_ACCESS_REMOTE_READ);
+	if (!responder_check_range(nic, qp, &range, &fault)) {
+		set_fault(resp, &fault, resp->psn);
+		return;
+	}
+	new_answer(resp, p)->num_psn = num_psn;
+	accept(resp, p, num_psn);
+}
+
+static uint64_t atomic_result(const struct packet *p, uint64_t old)
+{
+	if ((p->opcode & PACKET_OPCODE) == PACKET_FETCH_ADD)
+		return old + p->swap_add;
+	return old == p->compare ? p->swap_add : old;
+}
+
+static uint64_t do_atomic(const struct packet *p, uint64_t *at)
+{
+	uint64_t old = __atomic_load_n(at, __ATOMIC_RELAXED), new;
+
 	do {
-		*original = le64toh(old);
-		new = htole64(atomic_result(wqe, *original));
-	} while (!__atomic_compare_exchange_n((uint64_t *)ptr, &old, new, false,
+		new = htole64(atomic_result(p, le64toh(old)));
+	} while (!__atomic_compare_exchange_n(at, &old, new, false,
 					      __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
-	return RC_ACK;
+	return le64toh(old);
 }
 
-/* IBA's class J: a local error, of which the requester hears nothing (HWI RC-27). */
-static enum rc_answer fail_invalidate(struct nic *nic, struct qp *qp,
-				      const struct qp *from, uint8_t syndrome)
+/* Where an atomic is to be done, or NULL with the fault set. */
+static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
+			      const struct packet *p)
 {
-	log_refused("HWI RC-27", "QP 0x%06x: SEND_INV from QP 0x%06x, key 0x%08x: %s",
-		    qp->qpn, from->qpn, from->req.wqe.inv_key,
-		    syndrome_name(syndrome));
-	qp_event(nic, qp, MOOR_EVENT_QP_ACCESS_ERR);
-	qp_error(nic, qp);
-	return RC_SILENCE;
+	uint64_t len = sizeof(uint64_t);
+	struct segment seg = {
+		.addr = p->addr, .length = sizeof(uint64_t), .key = p->rkey,
+	};
+	struct responder_fault fault;
+	struct stream range;
+	uint8_t *ptr, syndrome;
+
+	if (p->addr % sizeof(uint64_t)) {
+		refuse_request(&qp->resp, "HWI RC-7", MOOR_SYN_ALIGNMENT);
+		return NULL;
+	}
+	stream_init(&range, &qp->actor, &seg, 1, MOOR_ACCESS_REMOTE_ATOMIC);
+	if (!responder_check_range(nic, qp, &range, &fault)) {
+		set_fault(&qp->resp, &fault, qp->resp.psn);
+		return NULL;
+	}
+	syndrome = mr_grant_ptr(nic, &range.grant, 0, &len, &ptr);
+	if (syndrome) {
+		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
+		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
+		qp->resp.fault.key = p->rkey;
+		return NULL;
+	}
+	/* The address is aligned, what it is mapped to need not be. */
+	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t)) {
+		refuse_request(&qp->resp, "HWI RC-39", MOOR_SYN_ALIGNMENT);
+		return NULL;
+	}
+	return (uint64_t *)ptr;
 }
 
-enum rc_answer rc_responder_end(struct nic *nic, struct qp *qp,
-				struct qp *from)
+static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 {
-	const struct send_wqe *wqe = &from->req.wqe;
 	struct responder *resp = &qp->resp;
-	enum rc_answer answer;
-	uint8_t syndrome;
+	uint64_t *at = atomic_place(nic, qp, p);
 
-	resp->message = 0;
-	if (wqe->opcode == MOOR_WQE_SEND_INV) {
-		syndrome = mw_invalidate(nic, &qp->actor, wqe->inv_key);
-		if (syndrome)
-			return fail_invalidate(nic, qp, from, syndrome);
+	if (!at)
+		return;
+	/* Nothing relaxed passes an atomic (HWI ORD-12). */
+	relaxed_release(nic);
+	new_answer(resp, p)->original = do_atomic(p, at);
+	accept(resp, p, 1);
+}
+
+/* Return: as port_send(). */
+static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	struct responder_fault fault = { 0 };
+	uint8_t sender = MOOR_SYN_NONE;
+
+	switch (responder_place(nic, qp, p, &fault, &sender)) {
+	case PLACED:
+		accept(resp, p, p->num_psn);
+		if (p->ack_request)
+			set_due(resp, AETH_ACK);
+		break;
+	case PLACED_NOT_READY:
+		set_due(resp, AETH_RNR_NAK | qp->min_rnr_timer);
+		break;
+	case PLACED_REFUSED:
+		set_fault(resp, &fault, resp->psn);
+		break;
+	case PLACED_SENDER_FAULT:
+		break;
 	}
-	if (wqe->opcode == MOOR_WQE_WRITE_IMM) {
-		answer = look_for_receive(nic, qp);
-		if (answer == RC_ACK)
-			answer = take_receive(nic, qp);
-		if (answer != RC_ACK)
-			return answer;
+	return sender;
+}
+
+static bool in_sequence(const struct responder *resp,
+			const struct packet_form *form)
+{
+	return form->first ? !resp->message : resp->message == form->kind;
+}
+
+/* ---- packets that were here before (IBA 9.7.5.1.4) ---- */
+
+static void take_again(struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t kind = packet_form(p)->kind;
+	uint32_t i;
+
+	if (kind == PACKET_KIND_SEND || kind == PACKET_KIND_WRITE) {
+		set_due(resp, AETH_ACK);
+		return;
 	}
-	resp->psn = (resp->psn + rc_packets(from, wqe->length)) &
-		    NIC_NUMBER_MASK;
-	if (RECEIVES & 1u << wqe->opcode) {
-		resp->holds_wqe = false;
-		complete_recv_message(nic, qp, &resp->wqe, from);
+	for (i = first_answer(resp); i != resp->num_answers; i++) {
+		struct responder_answer *a = answer_at(resp, i);
+		int32_t in = psn_diff(p->psn, a->psn);
+
+		if (a->opcode != (p->opcode & PACKET_OPCODE) || in < 0 ||
+		    in >= (int32_t)a->num_psn || a->range.key != p->rkey)
+			continue;
+		a->sent = (uint32_t)in * (128u << qp->path_mtu);
+		a->pending = a->range.addr + a->sent == p->addr;
+		a->again = true;
+		if (a->pending && (int32_t)(i - resp->unanswered) < 0)
+			resp->unanswered = i;
 	}
-	return RC_ACK;
+}
+
+static void out_of_sequence(struct qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->nak_sent)
+		return;
+	resp->nak_sent = true;
+	set_due(resp, AETH_NAK_SEQUENCE);
+}
+
+uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	const struct packet_form *form = packet_form(p);
+	struct responder *resp = &qp->resp;
+	int32_t ahead = psn_diff(p->psn, resp->psn);
+	uint8_t sender = MOOR_SYN_NONE;
+
+	/* It has given up, and only answers what came before. */
+	if (resp->fault.set)
+		return MOOR_SYN_NONE;
+	if (ahead < 0) {
+		nic->traffic.duplicates++;
+		take_again(qp, p);
+	} else if (ahead > 0) {
+		nic->traffic.gaps++;
+		out_of_sequence(qp);
+	} else {
+		resp->nak_sent = false;
+		if (!resp->established) {
+			resp->established = true;
+			qp_event(nic, qp, MOOR_EVENT_COMM_EST);
+		}
+		if (!in_sequence(resp, form))
+			refuse_request(resp, "HWI RC-1", MOOR_SYN_LENGTH);
+		else if (form->kind > PACKET_KIND_WRITE && !has_room(qp))
+			refuse_request(resp, "HWI RC-40", MOOR_SYN_QP_RIGHTS);
+		else if (form->kind == PACKET_KIND_READ)
+			take_read(nic, qp, p);
+		else if (form->kind == PACKET_KIND_ATOMIC)
+			take_atomic(nic, qp, p);
+		else
+			sender = take_data(nic, qp, p);
+	}
+	answer_now(nic, qp);
+	return sender;
 }

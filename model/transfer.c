@@ -5,11 +5,21 @@
 #include "relaxed.h"
 #include "transfer.h"
 
-#define CHECK_UNIT	(64u << 10)	/* at most 256 KiB (HWI ACC-2) */
-
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
+}
+
+void stream_seek(struct stream *s, uint32_t offset)
+{
+	s->current = 0;
+	if (!s->bytes) {
+		while (s->current + 1 < s->num_segments &&
+		       offset >= s->segments[s->current].length)
+			offset -= s->segments[s->current++].length;
+	}
+	s->offset = offset;
+	s->granted_to = 0;
 }
 
 /* Bytes left in the segment that the stream stands in. */
@@ -20,48 +30,63 @@ static uint32_t stream_left(struct stream *s, uint32_t wanted)
 	while (s->offset == s->segments[s->current].length) {
 		s->current++;
 		s->offset = 0;
+		s->granted_to = 0;
 	}
 	return min_u32(wanted, s->segments[s->current].length - s->offset);
 }
 
-static uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len,
-			    struct mr_grant *grant)
+uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len)
 {
-	const struct segment *seg;
+	struct segment *seg = &s->segments[s->current];
 	uint8_t syndrome;
 	uint64_t addr;
 
-	/* Bytes of ours come without segments. */
-	if (s->bytes)
-		return MOOR_SYN_NONE;
-	seg = &s->segments[s->current];
-	if (__builtin_add_overflow(seg->addr, s->offset, &addr))
+	if (__builtin_add_overflow(seg->addr, s->offset, &addr) &&
+	    seg->key != NIC_NULL_LKEY)
 		return MOOR_SYN_BOUNDS;
 	syndrome = mr_grant_access(nic, s->actor, seg->key, addr, len, s->need,
-				   grant);
+				   &s->grant);
 	if (syndrome)
 		return syndrome;
 	/* Re-registered halfway through: the rest would go elsewhere. */
-	if (s->offset && grant->epoch != s->epoch)
+	if (seg->epoch && s->grant.epoch != seg->epoch)
 		return MOOR_SYN_KEY;
-	s->epoch = grant->epoch;
+	seg->epoch = s->grant.epoch;
+	s->granted_from = s->offset;
+	s->granted_to = s->offset + len;
+	return MOOR_SYN_NONE;
+}
+
+/* Cuts @len to what is granted. Bytes of ours come without segments. */
+static uint8_t stream_reach(struct nic *nic, struct stream *s, uint32_t *len)
+{
+	uint8_t syndrome;
+
+	if (s->bytes)
+		return MOOR_SYN_NONE;
+	if (s->offset >= s->granted_to) {
+		syndrome = stream_grant(nic, s, *len);
+		if (syndrome)
+			return syndrome;
+	}
+	*len = min_u32(*len, s->granted_to - s->offset);
 	return MOOR_SYN_NONE;
 }
 
 /* The next run of a chunk; *@ptr NULL: the null MR. */
-static uint8_t stream_run(struct nic *nic, const struct stream *s,
-			  struct mr_grant *grant, uint32_t off, uint64_t *len,
-			  uint8_t **ptr)
+static uint8_t stream_run(struct nic *nic, struct stream *s, uint32_t off,
+			  uint64_t *len, uint8_t **ptr)
 {
 	if (s->bytes) {
-		*ptr = (uint8_t *)s->bytes + s->offset + off;
+		*ptr = s->bytes + s->offset + off;
 		return MOOR_SYN_NONE;
 	}
-	if (grant->kind == MR_KIND_NULL) {
+	if (s->grant.kind == MR_KIND_NULL) {
 		*ptr = NULL;
 		return MOOR_SYN_NONE;
 	}
-	return mr_grant_ptr(nic, grant, off, len, ptr);
+	return mr_grant_ptr(nic, &s->grant, s->offset - s->granted_from + off,
+			    len, ptr);
 }
 
 /*
@@ -121,8 +146,7 @@ static void write_run(struct nic *nic, bool relaxed, uint8_t *to,
 }
 
 static uint8_t move_chunk(struct nic *nic, struct stream *to,
-			  struct mr_grant *to_grant, struct stream *from,
-			  struct mr_grant *from_grant, uint32_t len,
+			  struct stream *from, uint32_t len,
 			  struct stream **culprit)
 {
 	uint8_t *dst, *src, syndrome;
@@ -132,15 +156,15 @@ static uint8_t move_chunk(struct nic *nic, struct stream *to,
 		uint64_t run = len - done;
 
 		*culprit = to;
-		syndrome = stream_run(nic, to, to_grant, done, &run, &dst);
+		syndrome = stream_run(nic, to, done, &run, &dst);
 		if (syndrome)
 			return syndrome;
 		*culprit = from;
-		syndrome = stream_run(nic, from, from_grant, done, &run, &src);
+		syndrome = stream_run(nic, from, done, &run, &src);
 		if (syndrome)
 			return syndrome;
 		if (dst)
-			write_run(nic, to_grant->relaxed, dst, src, run);
+			write_run(nic, to->grant.relaxed, dst, src, run);
 		done += (uint32_t)run;
 	}
 	return MOOR_SYN_NONE;
@@ -149,25 +173,20 @@ static uint8_t move_chunk(struct nic *nic, struct stream *to,
 uint8_t transfer(struct nic *nic, struct stream *to, struct stream *from,
 		 uint32_t len, struct stream **culprit)
 {
-	/* Bytes of ours are granted nothing, and no order that may be broken. */
-	struct mr_grant to_grant = {}, from_grant = {};
 	uint8_t syndrome;
 
 	while (len) {
-		uint32_t chunk = min_u32(len, CHECK_UNIT);
+		uint32_t chunk = stream_left(from, stream_left(to, len));
 
-		chunk = stream_left(to, chunk);
-		chunk = stream_left(from, chunk);
 		*culprit = to;
-		syndrome = stream_grant(nic, to, chunk, &to_grant);
+		syndrome = stream_reach(nic, to, &chunk);
 		if (syndrome)
 			return syndrome;
 		*culprit = from;
-		syndrome = stream_grant(nic, from, chunk, &from_grant);
+		syndrome = stream_reach(nic, from, &chunk);
 		if (syndrome)
 			return syndrome;
-		syndrome = move_chunk(nic, to, &to_grant, from, &from_grant,
-				      chunk, culprit);
+		syndrome = move_chunk(nic, to, from, chunk, culprit);
 		if (syndrome)
 			return syndrome;
 		to->offset += chunk;

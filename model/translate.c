@@ -11,7 +11,6 @@
 bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 {
 	x->root = le64toh(raw->root);
-	x->offset = le64toh(raw->offset);
 	x->levels = raw->levels;
 	x->page_shift = raw->page_shift;
 	x->memory = raw->memory;
@@ -21,6 +20,11 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 	    x->memory > MOOR_MEMORY_NIC ||
 	    (x->memory == MOOR_MEMORY_NIC && x->levels))
 		return false;
+	/*
+	 * Last: beside the root, compilers fetch both at once, from what has
+	 * just been stored in halves, and the processor waits for that.
+	 */
+	x->offset = le64toh(raw->offset);
 	return x->page_shift <= 63 &&
 	       (NIC_PAGE_SIZES & MOOR_BIT(x->page_shift));
 }

@@ -21,15 +21,16 @@
 /* Return: the bytes of all. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
 {
-	struct moor_sge raw[NIC_MAX_SGE];
+	struct moor_sge raw;
 	uint64_t length = 0;
 	uint8_t i;
 
-	fetch(raw, from, num * sizeof(raw[0]));
 	for (i = 0; i < num; i++) {
-		to[i].addr = le64toh(raw[i].addr);
-		to[i].length = le32toh(raw[i].length);
-		to[i].key = le32toh(raw[i].lkey);
+		fetch(&raw, from + i * sizeof(raw), sizeof(raw));
+		to[i].addr = le64toh(raw.addr);
+		to[i].length = le32toh(raw.length);
+		to[i].key = le32toh(raw.lkey);
+		to[i].epoch = 0;
 		length += to[i].length;
 	}
 	return length;

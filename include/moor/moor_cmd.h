@@ -144,6 +144,7 @@ struct moor_cmd_resize_cq {
 
 enum moor_qp_type {
 	MOOR_QP_RC	= 0,
+	MOOR_QP_UC	= 1,	/* feature UC */
 };
 
 #define MOOR_QP_FLAG_KERNEL	MOOR_BIT(0)	/* may use keys of MOOR_MRC_TYPE_ALL */

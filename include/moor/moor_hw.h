@@ -18,7 +18,7 @@
 
 /* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
-#define MOOR_HW_VERSION_MINOR	0
+#define MOOR_HW_VERSION_MINOR	1
 
 /* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
@@ -96,6 +96,7 @@
 #define MOOR_FEATURE_SG_GAPS		MOOR_BIT(6)	/* reserved (HWI RSV-1) */
 #define MOOR_FEATURE_DM			MOOR_BIT(7)
 #define MOOR_FEATURE_RELAXED_ORDERING	MOOR_BIT(8)
+#define MOOR_FEATURE_UC			MOOR_BIT(9)
 
 enum moor_fatal_code {
 	MOOR_FATAL_NONE			= 0,

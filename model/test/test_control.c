@@ -411,7 +411,8 @@ static void test_refusals(struct nic_user *u)
 		"garbage events", "garbage events 18", "garbage commands 0",
 		"garbage commands 257", "event 1", "event 1 256",
 		"event 1 1 1 1", "lie", "lie 1", "lie x 1", "lie 1 0",
-		"lie 1 1 everything", "lie 1 1 events now", "lose", "lose x", "lose 1 18", "lose 1 0 0",
+		"lie 1 1 everything", "lie 1 1 events now", "lose", "lose x",
+		"lose 1 18", "lose 1 0 0",
 		"link", "link left", "link up now", "dead now", "status 1",
 		"clear all", "HELP", "a b c d e f g h i j k l m n",
 	};

@@ -303,7 +303,7 @@ static void parse_options(int argc, char **argv)
 		else if (option == 'e' && end_by_name(optarg) && options.num_ends < MAX_ENDS)
 			options.end[options.num_ends++] = end_by_name(optarg);
 		else
-			tap_bail("the head of tests/graphs/try_graphs.c says how to use it");
+			tap_bail("unknown option: the head of this program's source lists them");
 	}
 	if (options.num_ends)
 		return;

@@ -250,10 +250,12 @@ bool next_event(struct guest *g, unsigned int eqn, struct moor_eqe *eqe)
 	return true;
 }
 
-uint8_t make_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn, uint32_t pd,
-		const struct guest_cq *scq, const struct guest_cq *rcq)
+uint8_t make_qp_of_type(struct guest *g, struct guest_qp *qp, uint8_t type,
+			uint32_t qpn, uint32_t pd, const struct guest_cq *scq,
+			const struct guest_cq *rcq)
 {
 	struct moor_cmd_create_qp cmd = {
+		.type = type,
 		.hdr.opcode = MOOR_CMD_CREATE_QP,
 		.qpn = qpn, .pd = pd, .cookie = qpn + 7,
 		.send_cqn = scq->cqn, .recv_cqn = rcq->cqn,
@@ -271,6 +273,12 @@ uint8_t make_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn, uint32_t pd,
 	cmd.sq = flat(qp->sq);
 	cmd.rq = flat(qp->rq);
 	return command(g, &cmd, sizeof(cmd));
+}
+
+uint8_t make_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn, uint32_t pd,
+		const struct guest_cq *scq, const struct guest_cq *rcq)
+{
+	return make_qp_of_type(g, qp, MOOR_QP_RC, qpn, pd, scq, rcq);
 }
 
 uint8_t modify(struct guest *g, struct moor_cmd_modify_qp *cmd, uint32_t qpn)

@@ -235,7 +235,7 @@ static void test_message(void)
 		.actor = &user, .segments = &segment, .num_segments = 1,
 		.need = MOOR_ACCESS_REMOTE_WRITE,
 	};
-	static const uint8_t data[LEN] = { [0 ... LEN - 1] = 7 };
+	static uint8_t data[LEN] = { [0 ... LEN - 1] = 7 };
 	struct stream from = { .bytes = data }, *culprit;
 	uint8_t *there = at(g, elsewhere);
 
@@ -246,8 +246,9 @@ static void test_message(void)
 	ok(transfer(g->nic, &to, &from, LEN / 2, &culprit) == MOOR_SYN_KEY &&
 	   culprit == &to && !there[0] && !there[LEN / 2],
 	   "re-registered: the other half fails and goes nowhere");
-	to.offset = 0;
-	from.offset = 0;
+	stream_seek(&to, 0);
+	stream_seek(&from, 0);
+	segment.epoch = 0;
 	ok(!transfer(g->nic, &to, &from, LEN, &culprit) && there[0] == 7 &&
 	   there[LEN - 1] == 7, "the next message meets the new place alone");
 }

@@ -481,55 +481,6 @@ static void test_rest(void)
 	guest_stop(p.g);
 }
 
-/* A QP without a time-out waits till its own peer is there, whatever others do. */
-static void test_stalled(void)
-{
-	struct moor_cmd_modify_qp reset = {
-		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
-	}, patient = { .mask = MOOR_QP_ATTR_TIMEOUT },
-	second = { .mask = MOOR_QP_ATTR_RQ_PSN, .rq_psn = 1 };
-	struct moor_cmd_set_gid none = { .hdr.opcode = MOOR_CMD_SET_GID };
-	struct moor_sq_wqe *wqe;
-	struct pair p;
-
-	pair_start(&p, false);
-	modify(p.g, &patient, p.qp[0].qpn);
-	modify(p.g, &reset, p.qp[1].qpn);
-	wqe = next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 7);
-	wqe->remote_addr = p.buf[1];
-	wqe->rkey = p.key[1];
-	add_sge(wqe, sge(p.buf[0], 10, p.key[0]));
-	ring(p.g, &p.qp[0]);
-	settle_timers(p.g, 10);
-	ok(quiet(&p, 0), "waits without an end");
-	connect_qp(p.g, &p.qp[1], p.qp[0].qpn);
-	settle(p.g);
-	ok(got(&p, 0, MOOR_WC_SUCCESS, 7, NULL), "and goes on when its peer is there");
-
-	next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 8);
-	modify(p.g, &reset, p.qp[1].qpn);
-	ring(p.g, &p.qp[0]);
-	reset.mask = MOOR_QP_ATTR_DEST_QPN;
-	reset.dest_qpn = 77;
-	modify(p.g, &reset, p.qp[0].qpn);
-	connect_qp(p.g, &p.qp[1], p.qp[0].qpn);
-	modify(p.g, &second, p.qp[1].qpn);
-	ok(quiet(&p, 0), "connected to another: waits");
-	reset.dest_qpn = p.qp[1].qpn;
-	modify(p.g, &reset, p.qp[0].qpn);
-	settle(p.g);
-	ok(got(&p, 0, MOOR_WC_SUCCESS, 8, NULL), "its own change counts too");
-
-	command(p.g, &none, sizeof(none));
-	next_send(p.g, &p.qp[0], MOOR_WQE_WRITE, 9);
-	ring(p.g, &p.qp[0]);
-	ok(quiet(&p, 0), "the GID is gone: waits");
-	guest_set_gid(p.g, 0, 1);
-	settle(p.g);
-	ok(got(&p, 0, MOOR_WC_SUCCESS, 9, NULL), "and goes on when it is back");
-	guest_stop(p.g);
-}
-
 static void test_notify(void)
 {
 	struct moor_sq_wqe *wqe;
@@ -637,7 +588,6 @@ int main(void)
 	test_error_opcodes(false);
 	test_error_opcodes(true);
 	test_rest();
-	test_stalled();
 	test_notify();
 	test_overrun();
 	test_resize();

@@ -341,7 +341,7 @@ static void test_event(void)
 /* The NIC's own bytes, which are gone once the transfer is over. */
 static void test_own_bytes(void)
 {
-	static const uint8_t inline_data[64] = "what came with the request";
+	static uint8_t inline_data[64] = "what came with the request";
 	uint8_t own[sizeof(inline_data)] = {};
 	struct stream to = { .bytes = own }, from = { .bytes = inline_data };
 	struct stream *culprit;

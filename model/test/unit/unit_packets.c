@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The transport on a port that loses, repeats, reorders, delays and damages
+ * packets: every message arrives, whole, in order, and once. Then packets as
+ * bytes, of which none is trusted.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "guest.h"
+#include "packet.h"
+#include "port.h"
+
+#define PD	5
+#define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
+		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC)
+#define BATCH	32u
+#define SLICE	16384u
+#define SIZE	(BATCH * SLICE)
+
+enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_READ, OP_ADD, NUM_OPS };
+
+struct world {
+	struct guest *g;
+	struct guest_cq cq[2];
+	struct guest_qp qp[2];
+	uint64_t buf[2], counter, result;
+	uint32_t key[2], counter_key;
+	uint64_t adds;
+	uint64_t chance;
+};
+
+static struct world w;
+
+static uint32_t chance(uint32_t n)
+{
+	w.chance = w.chance * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(w.chance >> 33) % n;
+}
+
+static void fill(uint64_t addr, uint32_t len)
+{
+	uint8_t *p = at(w.g, addr);
+
+	while (len--)
+		*p++ = (uint8_t)chance(256);
+}
+
+/* Patient, and with several READs at once. */
+static void be_patient(struct guest_qp *qp)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_PATH_MTU | MOOR_QP_ATTR_MAX_RD_ATOMIC |
+			MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC | MOOR_QP_ATTR_TIMEOUT |
+			MOOR_QP_ATTR_RETRY_CNT | MOOR_QP_ATTR_RNR_RETRY,
+		.path_mtu = 3, .max_rd_atomic = 4, .max_dest_rd_atomic = 4,
+		.timeout = 9, .retry_cnt = 7, .rnr_retry = 7,
+	};
+
+	if (modify(w.g, &cmd, qp->qpn))
+		abort();
+}
+
+static void world_start(uint8_t type)
+{
+	int i;
+
+	w.g = guest_start(false);
+	guest_set_gid(w.g, 0, 1);
+	memset(w.qp, 0, sizeof(w.qp));
+	for (i = 0; i < 2; i++) {
+		if (make_cq(w.g, &w.cq[i], i, 8) ||
+		    make_qp_of_type(w.g, &w.qp[i], type,
+				    0x4000u * (i + 1) + 3 + i, PD, &w.cq[i],
+				    &w.cq[i]))
+			abort();
+		w.buf[i] = take(w.g, SIZE);
+		w.key[i] = make_mr(w.g, PD, RIGHTS, w.buf[i], SIZE);
+	}
+	w.counter = take(w.g, 4096);
+	w.counter_key = make_mr(w.g, PD, RIGHTS, w.counter, 4096);
+	w.adds = 0;
+	for (i = 0; i < 2; i++) {
+		connect_qp(w.g, &w.qp[i], w.qp[!i].qpn);
+		be_patient(&w.qp[i]);
+	}
+}
+
+/* The next completion of a CQ, waiting for the timers that it takes. */
+static bool wait_cq(int i, struct moor_cqe *cqe)
+{
+	int rounds;
+
+	for (rounds = 0; rounds < 2000; rounds++) {
+		if (poll_cq(w.g, &w.cq[i], cqe))
+			return true;
+		settle_timers(w.g, 5);
+	}
+	return false;
+}
+
+static void post(enum op op, uint32_t slice, uint32_t len)
+{
+	static const uint8_t opcodes[] = {
+		[OP_WRITE] = MOOR_WQE_WRITE,
+		[OP_WRITE_IMM] = MOOR_WQE_WRITE_IMM,
+		[OP_SEND] = MOOR_WQE_SEND_IMM,
+		[OP_READ] = MOOR_WQE_READ,
+		[OP_ADD] = MOOR_WQE_FETCH_ADD,
+	};
+	uint64_t offset = (uint64_t)slice * SLICE;
+	struct moor_sq_wqe *wqe = next_send(w.g, &w.qp[0], opcodes[op], slice);
+	struct moor_sge s = sge(w.buf[1] + offset, SLICE, w.key[1]);
+
+	if (op == OP_READ || op == OP_WRITE || op == OP_WRITE_IMM) {
+		wqe->remote_addr = htole64(w.buf[1] + offset);
+		wqe->rkey = htole32(w.key[1]);
+	}
+	if (op == OP_SEND || op == OP_WRITE_IMM) {
+		wqe->imm = slice + 100;
+		post_recv(w.g, &w.qp[1], slice, &s, 1);
+	}
+	if (op == OP_ADD) {
+		struct moor_wqe_atomic *atomic = (void *)(wqe + 1);
+
+		wqe->remote_addr = htole64(w.counter);
+		wqe->rkey = htole32(w.counter_key);
+		atomic->swap_add = htole64(1);
+		len = sizeof(uint64_t);
+	}
+	/* Two pieces, so that a packet may need both. */
+	if (op != OP_ADD && len > 7) {
+		add_sge(wqe, sge(w.buf[0] + offset, 7, w.key[0]));
+		add_sge(wqe, sge(w.buf[0] + offset + 7, len - 7, w.key[0]));
+	} else {
+		add_sge(wqe, sge(w.buf[0] + offset, len, w.key[0]));
+	}
+}
+
+/* A message each; all in flight at once. Return: true when all is well. */
+static bool batch(void)
+{
+	uint32_t len[BATCH], i;
+	enum op op[BATCH];
+	struct moor_cqe cqe;
+	bool good = true;
+
+	fill(w.buf[0], SIZE);
+	fill(w.buf[1], SIZE);
+	for (i = 0; i < BATCH; i++) {
+		op[i] = (enum op)chance(NUM_OPS);
+		len[i] = 1 + chance(chance(2) ? 64 : SLICE - 1);
+		post(op[i], i, len[i]);
+	}
+	ring(w.g, &w.qp[0]);
+	for (i = 0; i < BATCH && good; i++)
+		good = wait_cq(0, &cqe) && !cqe.status && cqe.wr_id == i;
+	for (i = 0; i < BATCH && good; i++) {
+		const uint8_t *here = at(w.g, w.buf[0] + (uint64_t)i * SLICE);
+		uint64_t old;
+
+		if (op[i] == OP_SEND || op[i] == OP_WRITE_IMM)
+			good = wait_cq(1, &cqe) && !cqe.status &&
+			       cqe.wr_id == i && cqe.imm == i + 100 &&
+			       cqe.byte_len == len[i];
+		memcpy(&old, here, sizeof(old));
+		if (op[i] == OP_ADD)
+			good = good && old == w.adds++;
+		else
+			good = good && !memcmp(here, at(w.g, w.buf[1] +
+					       (uint64_t)i * SLICE), len[i]);
+	}
+	memcpy(&i, at(w.g, w.counter), sizeof(i));
+	return good && i == w.adds && !poll_cq(w.g, &w.cq[0], &cqe) &&
+	       !poll_cq(w.g, &w.cq[1], &cqe);
+}
+
+static void set_timeout(uint8_t timeout, uint8_t retry_cnt)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_TIMEOUT | MOOR_QP_ATTR_RETRY_CNT,
+		.timeout = timeout, .retry_cnt = retry_cnt,
+	};
+
+	if (modify(w.g, &cmd, w.qp[0].qpn))
+		abort();
+}
+
+static void impair(const char *how)
+{
+	struct impairment impairment;
+
+	if (how && !impairment_parse(&impairment, how))
+		abort();
+	port_impair(w.g->nic, how ? &impairment : NULL);
+}
+
+static void test_impaired(const char *how, unsigned int batches)
+{
+	const struct traffic *t = &w.g->nic->traffic, before = *t;
+	unsigned int i;
+
+	impair(how);
+	for (i = 0; i < batches && batch(); i++)
+		;
+	ok(i == batches, "%s: %u of %u batches, %llu sent again of %llu packets",
+	   how, i, batches,
+	   (unsigned long long)(t->sent_again - before.sent_again),
+	   (unsigned long long)(t->carried - before.carried));
+}
+
+/* What is to happen does happen, or the cases above prove nothing. */
+static void test_counts(void)
+{
+	const struct traffic *t = &w.g->nic->traffic;
+
+	ok(t->lost && t->repeated && t->reordered && t->delayed && t->damaged &&
+	   t->duplicates && t->gaps && t->sent_again && t->timeouts,
+	   "each kind of accident has happened, and was noticed");
+}
+
+static void test_nothing_arrives(void)
+{
+	struct moor_cqe cqe;
+
+	impair("lose=100");
+	set_timeout(4, 2);
+	post(OP_WRITE, 0, 100);
+	post(OP_WRITE, 1, 100);
+	ring(w.g, &w.qp[0]);
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_RETRY_EXC_ERR,
+	   "nothing arrives: RETRY_EXC_ERR");
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_WR_FLUSH_ERR,
+	   "  and the next one is flushed");
+	impair(NULL);
+}
+
+/* What a READ brings goes on its way in a WRITE, at once or behind a fence. */
+static void test_fence(bool fence)
+{
+	uint64_t here = w.buf[0], there = w.buf[1], elsewhere = there + 4096;
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	bool fresh;
+
+	memset(at(w.g, here), 1, 64);
+	memset(at(w.g, there), 2, 64);
+	impair("delay=100");
+	post(OP_READ, 0, 64);
+	wqe = next_send(w.g, &w.qp[0], MOOR_WQE_WRITE, 1);
+	wqe->flags |= fence ? MOOR_WQE_FLAG_FENCE : 0;
+	wqe->remote_addr = htole64(elsewhere);
+	wqe->rkey = htole32(w.key[1]);
+	add_sge(wqe, sge(here, 64, w.key[0]));
+	ring(w.g, &w.qp[0]);
+	if (!wait_cq(0, &cqe) || cqe.status || !wait_cq(0, &cqe) || cqe.status)
+		ok(false, "READ and WRITE");
+	fresh = !memcmp(at(w.g, elsewhere), at(w.g, there), 64);
+	ok(fresh == fence, "a WRITE sends what the READ before it %s",
+	   fence ? "brought, behind a fence" : "has not brought yet");
+	impair(NULL);
+}
+
+/* Without a time-out, what is lost is sent again because it is asked for. */
+static void test_gap(void)
+{
+	struct moor_cqe cqe[2];
+	int i, ends = 0;
+
+	set_timeout(0, 7);
+	impair("lose=100");
+	post(OP_WRITE, 0, 64);
+	ring(w.g, &w.qp[0]);
+	impair(NULL);
+	post(OP_WRITE, 1, 64);
+	ring(w.g, &w.qp[0]);
+	for (i = 0; i < 2; i++)
+		ends += wait_cq(0, &cqe[i]) && !cqe[i].status;
+	ok(ends == 2, "a gap is told, and filled");
+	set_timeout(9, 7);
+}
+
+static uint8_t window_state(uint32_t key)
+{
+	struct moor_cmd_mr_query cmd = {
+		.hdr.opcode = MOOR_CMD_MR_QUERY, .key = htole32(key),
+	};
+
+	if (command(w.g, &cmd, sizeof(cmd)))
+		return 0xff;
+	return ((const struct moor_cpl_mr_query *)w.g->cpl.out)->state;
+}
+
+/* What may have to be sent again may need what is to be invalidated. */
+static void test_invalidate(void)
+{
+	struct moor_mr_context entry = { .pd = htole32(PD) };
+	const uint32_t key = 0x90001234;
+	struct moor_wqe_bind bind = {
+		.mw_key = htole32(key), .new_key = htole32(key),
+		.access = htole32(MOOR_ACCESS_REMOTE_READ),
+		.addr = htole64(w.buf[0]), .length = htole64(4096),
+		.mr_lkey = htole32(make_mr(w.g, PD, RIGHTS |
+					   MOOR_ACCESS_MW_BIND, w.buf[0], 4096)),
+	};
+	struct moor_cqe cqe;
+
+	put_entry(w.g, key, &entry, MOOR_MRC_TYPE_MW_2);
+	memcpy(next_send(w.g, &w.qp[0], MOOR_WQE_BIND_MW, 1) + 1, &bind,
+	       sizeof(bind));
+	ring(w.g, &w.qp[0]);
+	if (!wait_cq(0, &cqe) || cqe.status)
+		ok(false, "bind");
+	impair("lose=100");
+	post(OP_WRITE, 0, 64);
+	next_send(w.g, &w.qp[0], MOOR_WQE_LOCAL_INV, 1)->inv_key = htole32(key);
+	ring(w.g, &w.qp[0]);
+	ok(window_state(key) == MOOR_MR_STATE_BOUND,
+	   "LOCAL_INV waits for a WRITE that is not acknowledged");
+	impair(NULL);
+	ok(wait_cq(0, &cqe) && !cqe.status && wait_cq(0, &cqe) && !cqe.status &&
+	   window_state(key) == MOOR_MR_STATE_UNBOUND, "  and then is done");
+}
+
+/* More READs than may be asked for at once, each longer than a packet. */
+static void test_many_reads(void)
+{
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	unsigned int i;
+
+	fill(w.buf[1], SIZE);
+	for (i = 0; i < 9; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], SIZE, w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	for (i = 0; i < 9 && wait_cq(0, &cqe) && !cqe.status; i++)
+		;
+	ok(i == 9 && !memcmp(at(w.g, w.buf[0]), at(w.g, w.buf[1]), SIZE),
+	   "nine READs where four are answered at once");
+}
+
+/* Unreliable: what arrives is whole and in order, and some does not. */
+static void test_uc(void)
+{
+	uint32_t i, last = 0, came = 0, whole = 0, sent = 0;
+	struct moor_cqe cqe;
+
+	world_start(MOOR_QP_UC);
+	fill(w.buf[0], SIZE);
+	for (i = 0; i < BATCH; i++)
+		post(OP_SEND, i, SLICE - i);
+	impair("lose=2,reorder=2");
+	ring(w.g, &w.qp[0]);
+	for (i = 0; i < BATCH; i++)
+		sent += wait_cq(0, &cqe) && !cqe.status;
+	settle_timers(w.g, 100);
+	while (poll_cq(w.g, &w.cq[1], &cqe)) {
+		/* Receives are taken in order, whatever message comes. */
+		uint32_t number = cqe.imm - 100;
+		uint64_t from = w.buf[0] + (uint64_t)number * SLICE;
+		uint64_t to = w.buf[1] + cqe.wr_id * SLICE;
+
+		whole += !cqe.status && number < BATCH &&
+			 (!came || number > last) && cqe.wr_id == came &&
+			 cqe.byte_len == SLICE - number &&
+			 !memcmp(at(w.g, from), at(w.g, to), cqe.byte_len);
+		last = number;
+		came++;
+	}
+	ok(sent == BATCH && came && came < BATCH && whole == came,
+	   "UC: %u of %u messages arrive, %u whole and in order", came, BATCH,
+	   whole);
+	impair(NULL);
+	post(OP_WRITE, 3, 5000);
+	ring(w.g, &w.qp[0]);
+	ok(wait_cq(0, &cqe) && !cqe.status &&
+	   !memcmp(at(w.g, w.buf[0] + 3 * SLICE), at(w.g, w.buf[1] + 3 * SLICE),
+		   5000), "UC: WRITE");
+	post(OP_READ, 0, 64);
+	ring(w.g, &w.qp[0]);
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_LOC_QP_OP_ERR,
+	   "UC has no READ");
+	guest_stop(w.g);
+}
+
+/* Every packet that can be written is read as the same; no other bytes are. */
+static void test_codec(void)
+{
+	uint8_t bytes[4096 + PACKET_OVERHEAD], payload[4096];
+	unsigned int opcode, round, bad = 0, taken = 0;
+
+	for (round = 0; round < 20000; round++) {
+		struct packet in = { 0 }, out = { 0 };
+		const uint8_t *data;
+		size_t len;
+
+		opcode = chance(NUM_PACKET_OPCODES);
+		in.opcode = (uint8_t)opcode;
+		in.psn = chance(1 << 24);
+		in.dest_qpn = chance(1 << 24);
+		in.addr = w.chance;
+		in.rkey = chance(~0u);
+		in.dma_length = chance(~0u);
+		in.swap_add = in.addr * 3;
+		in.compare = in.addr * 5;
+		in.syndrome = (uint8_t)chance(256);
+		in.imm = chance(~0u);
+		in.length = packet_forms[opcode].payload ? chance(4097) : 0;
+		memset(payload, (int)round, sizeof(payload));
+		len = packet_encode(&in, payload, bytes);
+		if (packet_forms[opcode].kind == PACKET_KIND_UNKNOWN) {
+			taken += packet_decode(&out, &data, bytes, len);
+			continue;
+		}
+		bad += !packet_decode(&out, &data, bytes, len) ||
+		       out.opcode != in.opcode || out.psn != in.psn ||
+		       out.dest_qpn != in.dest_qpn || out.length != in.length ||
+		       memcmp(data, payload, in.length);
+		bytes[chance((uint32_t)len)] ^= (uint8_t)(1u << chance(8));
+		taken += packet_decode(&out, &data, bytes, len);
+		taken += packet_decode(&out, &data, bytes,
+				       chance((uint32_t)len));
+	}
+	ok(!bad, "packets are read as they were written");
+	ok(!taken, "damaged, cut and unknown ones are not");
+}
+
+int main(void)
+{
+	static const char *const kinds[] = {
+		"lose=0", "lose=5", "repeat=5", "reorder=5", "delay=5",
+		"damage=5", "lose=5,repeat=5,reorder=5,delay=5,damage=5",
+		"lose=10,repeat=20,reorder=20",
+	};
+	unsigned int i;
+
+	w.chance = 1;
+	world_start(MOOR_QP_RC);
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		test_impaired(kinds[i], 20);
+	test_counts();
+	impair(NULL);
+	test_fence(false);
+	test_fence(true);
+	test_gap();
+	test_invalidate();
+	test_many_reads();
+	test_nothing_arrives();
+	test_codec();
+	guest_stop(w.g);
+	test_uc();
+	return done();
+}
