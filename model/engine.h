@@ -39,7 +39,8 @@
 #define NIC_PAGE_SIZES		MOOR_MASK(38, 12)
 #define NIC_FEATURES		(MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS | \
 				 MOOR_FEATURE_MW_TYPE_1 | \
-				 MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_DM | \
+				 MOOR_FEATURE_MW_TYPE_2B | \
+				 MOOR_FEATURE_FAST_REG | MOOR_FEATURE_DM | \
 				 MOOR_FEATURE_RELAXED_ORDERING | \
 				 MOOR_FEATURE_UC)
 
@@ -55,6 +56,7 @@ struct impaired;
 struct request;
 struct mr_dynamic;
 struct mr_strict;
+struct mr_registration;
 struct mw_binding;
 struct relaxed;
 
@@ -197,6 +199,7 @@ struct nic {
 	/* mr.c */
 	struct mr_dynamic *mr;	/* [NIC_NUM_MR] */
 	struct mw_binding *mw;	/* [NIC_NUM_MW], from NIC_MR_CONSUMER_FIRST */
+	struct mr_registration *fast;	/* the same */
 	struct mr_strict *strict;	/* NULL without --strict */
 
 	/* relaxed.c */

@@ -117,18 +117,18 @@ static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 	uint64_t word = le64toh(e->valid);
 	bool consumer = index >= NIC_MR_CONSUMER_FIRST;
 
-	if ((word & MOOR_MRC_RESERVED) || e->max_pages ||
+	if ((word & MOOR_MRC_RESERVED) || !e->max_pages == is_fast(word) ||
 	    (le32toh(e->pd) & ~NIC_NUMBER_MASK) ||
 	    (le32toh(e->access) & ~MOOR_ACCESS_ALL) ||
 	    index < MOOR_MR_INDEX_FIRST)
 		return false;
 
-	/* Fast registration comes with a feature not offered. */
 	switch (word & MOOR_MRC_TYPE) {
 	case MOOR_MRC_TYPE_MR:
 		return !consumer && body_well_formed(e, xlat);
 	case MOOR_MRC_TYPE_ALL:
 		return !consumer && body_clear(e);
+	case MOOR_MRC_TYPE_FAST_REG:
 	case MOOR_MRC_TYPE_MW_1:
 	case MOOR_MRC_TYPE_MW_2:
 		return consumer && !e->access && body_clear(e);
@@ -155,6 +155,8 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 	dyn = dynamic_state(nic, index, le64toh(entry->valid));
 	if (nic->strict && !kept && !dyn->revoked)
 		mr_strict_keep(nic, index, entry);
+	if (dyn->registered)
+		mr_fast_show(nic, index, entry, xlat);
 	return dyn;
 }
 
@@ -202,6 +204,8 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	if (is_window(dyn->word))
 		return mw_grant(nic, actor, index, &entry, addr, len, need,
 				grant);
+	if (is_fast(dyn->word) && !dyn->registered)
+		return MOOR_SYN_KEY;
 	all = FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL;
 	if (all && !actor->kernel)
 		return MOOR_SYN_KEY;
@@ -342,7 +346,8 @@ uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
 	} else if (is_window(dyn->word)) {
 		mw_query(nic, key_index(dyn->key), out);
 	} else {
-		out->state = MOOR_MR_STATE_VALID;
+		out->state = is_fast(dyn->word) && !dyn->registered ?
+			     MOOR_MR_STATE_FREE : MOOR_MR_STATE_VALID;
 		out->windows = htole32(dyn->windows);
 		out->access = entry.access;
 		out->iova = entry.iova;
@@ -355,7 +360,8 @@ bool mr_init(struct nic *nic)
 {
 	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
 	nic->mw = calloc(NIC_NUM_MW, sizeof(*nic->mw));
-	return nic->mr && nic->mw &&
+	nic->fast = calloc(NIC_NUM_MW, sizeof(*nic->fast));
+	return nic->mr && nic->mw && nic->fast &&
 	       (!nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic)));
 }
 
@@ -363,6 +369,7 @@ void mr_exit(struct nic *nic)
 {
 	free(nic->mr);
 	free(nic->mw);
+	free(nic->fast);
 	relaxed_exit(nic);
 	if (nic->strict)
 		mr_strict_exit(nic);

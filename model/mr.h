@@ -77,6 +77,34 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *cmd,
 uint8_t mr_query(struct nic *nic, const struct moor_cmd *cmd,
 		 struct moor_cpl *cpl);
 
+/* mr_fast.c: fast registration (HWI 6.9) */
+
+/* What REG_MR asks for. */
+struct mr_fast_request {
+	uint32_t key;
+	uint32_t access;	/* MOOR_ACCESS_* */
+	uint64_t iova;
+	uint64_t length;
+	struct moor_xlat xlat;
+};
+
+/**
+ * mr_fast_register() - register
+ * @nic:   the NIC
+ * @actor: the QP whose send queue the request is in, one of the kernel's
+ * @req:   what it asks for
+ *
+ * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
+ */
+uint8_t mr_fast_register(struct nic *nic, const struct mr_actor *actor,
+			 const struct mr_fast_request *req);
+/*
+ * LOCAL_INV by, or SEND_INV to, this QP; of a fast-registration MR or a window.
+ * Return: MOOR_SYN_NONE, or why not.
+ */
+uint8_t mr_invalidate(struct nic *nic, const struct mr_actor *actor,
+		      uint32_t key);
+
 /* mw.c: memory windows (HWI 6.7) */
 
 /* What BIND_MW asks for. */
@@ -99,7 +127,7 @@ struct mw_request {
  */
 uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 		const struct mw_request *req);
-/* LOCAL_INV by, or SEND_INV to, this QP. Return: MOOR_SYN_NONE, or why not. */
+/* What mr_invalidate() does with a window. */
 uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key);
 /* The QP goes, or is reset: its type 2 windows are unbound. */
@@ -114,6 +142,8 @@ bool mr_strict_init(struct nic *nic);
 void mr_strict_exit(struct nic *nic);
 void mr_strict_reset(struct nic *nic);
 void mr_strict_drop(struct nic *nic, uint32_t index);
+/* The translations alone: the entry stays. */
+void mr_strict_drop_pages(struct nic *nic, uint32_t index);
 /* The entry that is kept, or NULL. */
 const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index);
 void mr_strict_keep(struct nic *nic, uint32_t index,

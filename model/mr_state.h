@@ -22,6 +22,7 @@ struct mr_dynamic {
 	uint32_t windows;	/* bound to this MR */
 	bool revoked;		/* no access starts any more under @word */
 	bool bound;		/* window: its mw_binding has a meaning */
+	bool registered;	/* fast registration: its mr_registration has */
 };
 
 /*
@@ -40,6 +41,14 @@ struct mw_binding {
 	uint32_t next, prev;	/* indices; 0: none */
 };
 
+/* What REG_MR has made of a fast-registration MR. */
+struct mr_registration {
+	uint32_t access;
+	uint64_t iova;
+	uint64_t length;
+	struct xlat xlat;
+};
+
 static inline uint32_t key_index(uint32_t key)
 {
 	return key >> (32 - NIC_MR_INDEX_BITS);
@@ -49,6 +58,11 @@ static inline bool is_window(uint64_t word)
 {
 	return FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_MW_1 ||
 	       FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_MW_2;
+}
+
+static inline bool is_fast(uint64_t word)
+{
+	return FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_FAST_REG;
 }
 
 /* Do @len bytes from @addr on lie inside @length bytes from @iova on? */
@@ -61,7 +75,8 @@ static inline bool range_inside(uint64_t addr, uint64_t len, uint64_t iova,
 /* mr.c */
 /*
  * Finds the valid entry of an index and checks its form, nothing else. Return:
- * its dynamic state, it may be revoked; NULL: there is none.
+ * its dynamic state, it may be revoked; NULL: there is none. Of a
+ * fast-registration MR the body is its registration's, if it has one.
  */
 struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 				 struct moor_mr_context *entry,
@@ -69,6 +84,11 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 /* The same for a key, whose consumer byte is not compared. */
 struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
 			       struct moor_mr_context *entry);
+
+/* mr_fast.c */
+/* Puts a registration in the place of an entry's body. */
+void mr_fast_show(struct nic *nic, uint32_t index,
+		  struct moor_mr_context *entry, struct xlat *xlat);
 
 /* mw.c */
 /* HWI ACC-4 to ACC-12 for a remote access through a window. */

@@ -48,10 +48,15 @@ void mr_strict_reset(struct nic *nic)
 		nic->strict->epoch[i] = 1;
 }
 
+void mr_strict_drop_pages(struct nic *nic, uint32_t index)
+{
+	nic->strict->epoch[index]++;
+}
+
 void mr_strict_drop(struct nic *nic, uint32_t index)
 {
 	nic->strict->entry[index].valid = 0;
-	nic->strict->epoch[index]++;
+	mr_strict_drop_pages(nic, index);
 }
 
 const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index)

@@ -37,6 +37,7 @@ struct send_wqe {
 	uint64_t swap_add;
 	uint64_t compare;
 	struct mw_request bind;
+	struct mr_fast_request reg;
 	struct segment sge[NIC_MAX_SGE];
 	uint8_t data[NIC_MAX_INLINE];
 };

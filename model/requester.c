@@ -273,10 +273,14 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 /* What concerns this NIC alone is done at once; nobody is asked. */
 static void do_local(struct nic *nic, struct qp *qp, struct request *r)
 {
-	uint8_t syndrome = r->wqe.opcode == MOOR_WQE_BIND_MW ?
-			   mw_bind(nic, &qp->actor, &r->wqe.bind) :
-			   mw_invalidate(nic, &qp->actor, r->wqe.inv_key);
+	uint8_t syndrome;
 
+	if (r->wqe.opcode == MOOR_WQE_BIND_MW)
+		syndrome = mw_bind(nic, &qp->actor, &r->wqe.bind);
+	else if (r->wqe.opcode == MOOR_WQE_REG_MR)
+		syndrome = mr_fast_register(nic, &qp->actor, &r->wqe.reg);
+	else
+		syndrome = mr_invalidate(nic, &qp->actor, r->wqe.inv_key);
 	qp->req.next++;
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_MW_BIND_ERR, syndrome);

@@ -234,7 +234,7 @@ static enum placed end_message(struct nic *nic, struct qp *qp,
 			       struct responder_fault *fault)
 {
 	uint8_t syndrome = packet_form(p)->headers & PACKET_HAS_INV ?
-			   mw_invalidate(nic, &qp->actor, p->inv_key) :
+			   mr_invalidate(nic, &qp->actor, p->inv_key) :
 			   MOOR_SYN_NONE;
 
 	/* The receiver's own trouble, of which the sender is not told. */

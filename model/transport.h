@@ -105,7 +105,7 @@ static inline bool request_is_one_of(const struct request *r, uint32_t opcodes)
 }
 
 #define WQE_BIT(op)	(1u << MOOR_WQE_##op)
-#define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW))
+#define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW) | WQE_BIT(REG_MR))
 #define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
 /* Answered by more than an acknowledgment. */
 #define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)

@@ -9,12 +9,12 @@
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
 
-/* REG_MR comes with a feature not offered. */
 #define KNOWN		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
 			 OPCODE_BIT(SEND_INV) | OPCODE_BIT(WRITE) | \
 			 OPCODE_BIT(WRITE_IMM) | OPCODE_BIT(READ) | ATOMIC | \
 			 LOCAL)
-#define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW))
+#define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW) | \
+			 OPCODE_BIT(REG_MR))
 #define ATOMIC		(OPCODE_BIT(CMP_SWAP) | OPCODE_BIT(FETCH_ADD))
 #define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL))
 
@@ -63,14 +63,37 @@ static void fetch_atomic(struct send_wqe *wqe, const uint8_t *from)
 	wqe->compare = le64toh(raw.compare);
 }
 
+/* Carries DMA addresses: none but the kernel's. */
+static bool fetch_reg(struct send_wqe *wqe, const uint8_t *from,
+		      const struct qp *qp)
+{
+	struct moor_wqe_reg raw;
+
+	if (!qp->actor.kernel || sizeof(struct moor_sq_wqe) + sizeof(raw) >
+				 1u << qp->sq.log_stride)
+		return false;
+	fetch(&raw, from, sizeof(raw));
+	wqe->reg = (struct mr_fast_request){
+		.key = le32toh(raw.key),
+		.access = le32toh(raw.access),
+		.iova = wqe->remote_addr,
+		.length = le64toh(raw.length),
+		.xlat = raw.xlat,
+	};
+	return true;
+}
+
 /* An opcode that moves no data. */
-static bool fetch_local(struct send_wqe *wqe, const uint8_t *from)
+static bool fetch_local(struct send_wqe *wqe, const uint8_t *from,
+			const struct qp *qp)
 {
 	struct moor_wqe_bind raw;
 
 	wqe->length = 0;
 	if (wqe->num_sge)
 		return false;
+	if (wqe->opcode == MOOR_WQE_REG_MR)
+		return fetch_reg(wqe, from, qp);
 	if (wqe->opcode != MOOR_WQE_BIND_MW)
 		return true;
 	fetch(&raw, from, sizeof(raw));
@@ -114,8 +137,8 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 				    le32toh(head.inline_length),
 				    qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
 	if (LOCAL & 1u << head.opcode)
-		return fetch_local(wqe, from + segment) ? WQE_OK :
-							  WQE_MALFORMED;
+		return fetch_local(wqe, from + segment, qp) ? WQE_OK :
+							      WQE_MALFORMED;
 	if (ATOMIC & 1u << head.opcode) {
 		if (head.num_sge != 1)
 			return WQE_MALFORMED;

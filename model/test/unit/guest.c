@@ -254,10 +254,17 @@ uint8_t make_qp_of_type(struct guest *g, struct guest_qp *qp, uint8_t type,
 			uint32_t qpn, uint32_t pd, const struct guest_cq *scq,
 			const struct guest_cq *rcq)
 {
+	return make_flagged_qp(g, qp, qpn, pd, scq, rcq, 0);
+}
+
+uint8_t make_flagged_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
+			uint32_t pd, const struct guest_cq *scq,
+			const struct guest_cq *rcq, uint8_t flags)
+{
 	struct moor_cmd_create_qp cmd = {
 		.type = type,
 		.hdr.opcode = MOOR_CMD_CREATE_QP,
-		.qpn = qpn, .pd = pd, .cookie = qpn + 7,
+		.qpn = qpn, .pd = pd, .cookie = qpn + 7, .flags = flags,
 		.send_cqn = scq->cqn, .recv_cqn = rcq->cqn,
 		.log_sq_depth = LOG_DEPTH, .log_sq_stride = LOG_STRIDE,
 		.log_rq_depth = LOG_DEPTH, .log_rq_stride = LOG_STRIDE,
