@@ -57,7 +57,8 @@ int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
 		.hdr.opcode = MOOR_CMD_CREATE_CQ,
 		.cqn = cpu_to_le32(cq->cqn),
 		.eqn = cpu_to_le32(cq->eq->eqn),
-		.doorbell = moor_db_location(&cq->db, 0),
+		.doorbell = cq->uctx ? moor_db_location(&cq->db, 0) :
+			    moor_kernel_slot_location(&cq->kernel.slot),
 		.log_cqe = log_cqe,
 		.ring = cq->ring.table.xlat,
 	};
@@ -100,20 +101,23 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		.recv_cqn = cpu_to_le32(to_mcq(qp->ibqp.recv_cq)->cqn),
 		.cookie = cpu_to_le32(req->cookie),
 		.type = MOOR_QP_RC,
+		.flags = qp->uctx ? 0 : MOOR_QP_FLAG_KERNEL,
 		.log_sq_depth = req->log_sq_depth,
 		.log_sq_stride = req->log_sq_stride,
 		.log_rq_depth = req->log_rq_depth,
 		.log_rq_stride = req->log_rq_stride,
-		.no_sq = !qp->sq.umem,
-		.no_rq = !qp->rq.umem,
+		.no_sq = !qp->cap.max_send_wr,
+		.no_rq = !qp->cap.max_recv_wr,
 	};
 
-	if (qp->sq.umem) {
-		cmd.sq_doorbell = moor_db_location(&qp->db, 0);
+	if (!cmd.no_sq) {
+		cmd.sq_doorbell = qp->uctx ? moor_db_location(&qp->db, 0) :
+				  moor_kernel_slot_location(&qp->kernel.sq.slot);
 		cmd.sq = qp->sq.table.xlat;
 	}
-	if (qp->rq.umem) {
-		cmd.rq_doorbell = moor_db_location(&qp->db, 1);
+	if (!cmd.no_rq) {
+		cmd.rq_doorbell = qp->uctx ? moor_db_location(&qp->db, 1) :
+				  moor_kernel_slot_location(&qp->kernel.rq.slot);
 		cmd.rq = qp->rq.table.xlat;
 	}
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);

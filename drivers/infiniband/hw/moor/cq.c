@@ -50,12 +50,34 @@ static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
 }
 
 /**
- * moor_create_cq - create a process's completion queue
+ * moor_cq_enter - give a CQ its number and make it known to the device
+ * @mdev: device
+ * @cq: CQ with ring, doorbell and event queue
+ * @log_cqe: log2 of its entries
+ *
+ * Return: 0 or an errno.
+ */
+int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe)
+{
+	int err = xa_alloc_cyclic(&mdev->cqs, &cq->cqn, cq,
+				  XA_LIMIT(0, mdev->caps.max_cq - 1),
+				  &mdev->next_cqn, GFP_KERNEL);
+
+	if (err < 0)
+		return -ENOMEM;
+	err = moor_cmd_create_cq(mdev, cq, log_cqe);
+	if (err)
+		moor_cq_forget(mdev, cq);
+	return err;
+}
+
+/**
+ * moor_create_cq - create a completion queue
  * @ibcq: completion queue
  * @attr: attributes
  * @attrs: with struct moor_create_cq_req and _resp; NULL for a kernel user
  *
- * Return: 0; -EOPNOTSUPP for a kernel user or unknown flags; -EINVAL; -ENOMEM;
+ * Return: 0; -EOPNOTSUPP for unknown flags; -EINVAL; -ENOMEM;
  * or what pinning the ring gives.
  */
 int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
@@ -69,7 +91,7 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	int err;
 
 	if (!attrs)
-		return -EOPNOTSUPP;
+		return moor_create_kernel_cq(ibcq, attr);
 	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
 		return -EOPNOTSUPP;
 	udata = &attrs->driver_udata;
@@ -98,17 +120,10 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	err = moor_db_alloc(cq->uctx, &cq->db, 1);
 	if (err)
 		goto unpin;
-	err = xa_alloc_cyclic(&mdev->cqs, &cq->cqn, cq,
-			      XA_LIMIT(0, mdev->caps.max_cq - 1),
-			      &mdev->next_cqn, GFP_KERNEL);
-	if (err < 0) {
-		err = -ENOMEM;
-		goto free_db;
-	}
 	ibcq->cqe = 1 << req.log_cqe;
-	err = moor_cmd_create_cq(mdev, cq, req.log_cqe);
+	err = moor_cq_enter(mdev, cq, req.log_cqe);
 	if (err)
-		goto erase;
+		goto free_db;
 	err = moor_cq_respond(cq, udata);
 	if (err)
 		goto destroy;
@@ -116,7 +131,6 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 
 destroy:
 	moor_cmd_destroy_cq(mdev, cq->cqn);
-erase:
 	moor_cq_forget(mdev, cq);
 free_db:
 	moor_db_free(cq->uctx, &cq->db);
@@ -129,7 +143,7 @@ unpin:
  * moor_resize_cq - move a completion queue to another ring
  * @ibcq: completion queue
  * @cqe: entries asked for
- * @udata: struct moor_resize_cq_req
+ * @udata: struct moor_resize_cq_req; NULL for a kernel user
  *
  * Return: 0 or an errno, with the old ring in place.
  */
@@ -143,6 +157,8 @@ int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 	struct ib_umem *umem;
 	int err;
 
+	if (!udata)
+		return moor_resize_kernel_cq(cq, cqe);
 	err = ib_copy_validate_udata_in(udata, req, reserved);
 	if (err)
 		return err;
@@ -187,8 +203,12 @@ int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 
 	moor_cmd_destroy_cq(mdev, cq->cqn);
 	moor_cq_forget(mdev, cq);
-	moor_db_free(cq->uctx, &cq->db);
-	moor_ring_unpin(mdev, &cq->ring);
+	if (cq->uctx) {
+		moor_db_free(cq->uctx, &cq->db);
+		moor_ring_unpin(mdev, &cq->ring);
+	} else {
+		moor_destroy_kernel_cq(cq);
+	}
 	mutex_destroy(&cq->resize_lock);
 	return 0;
 }

@@ -88,6 +88,10 @@ static int moor_query_device(struct ib_device *ibdev,
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_CURR_QP_STATE_MOD;
 	moor_query_windows(mdev, attr);
+	if (caps->features & MOOR_FEATURE_FAST_REG) {
+		attr->max_fast_reg_page_list_len = MOOR_FAST_MAX_PAGES;
+		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+	}
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = MOOR_CLOCK_KHZ;
 	return 0;
@@ -155,6 +159,7 @@ const struct ib_device_ops moor_dev_ops = {
 
 	.add_gid = moor_add_gid,
 	.alloc_dm = moor_alloc_dm,
+	.alloc_mr = moor_alloc_mr,
 	.alloc_mw = moor_alloc_mw,
 	.alloc_pd = moor_alloc_pd,
 	.alloc_ucontext = moor_alloc_ucontext,
@@ -176,15 +181,20 @@ const struct ib_device_ops moor_dev_ops = {
 	.get_dma_mr = moor_get_dma_mr,
 	.get_link_layer = moor_get_link_layer,
 	.get_port_immutable = moor_get_port_immutable,
+	.map_mr_sg = moor_map_mr_sg,
 	.mmap = moor_mmap,
 	.mmap_free = moor_mmap_free,
 	.modify_qp = moor_modify_qp,
+	.poll_cq = moor_poll_cq,
+	.post_recv = moor_post_recv,
+	.post_send = moor_post_send,
 	.query_device = moor_query_device,
 	.query_pkey = moor_query_pkey,
 	.query_port = moor_query_port,
 	.query_qp = moor_query_qp,
 	.query_ucontext = moor_query_ucontext,
 	.reg_dm_mr = moor_reg_dm_mr,
+	.req_notify_cq = moor_req_notify_cq,
 	.rereg_user_mr = moor_rereg_user_mr,
 	MOOR_VERSION_OPS,
 

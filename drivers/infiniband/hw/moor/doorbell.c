@@ -24,7 +24,14 @@ void moor_db_destroy(struct moor_dev *mdev)
 	bitmap_free(mdev->db_used);
 }
 
-static int moor_db_alloc_index(struct moor_dev *mdev, u32 *index)
+/**
+ * moor_db_alloc_page - take a doorbell page that nobody has
+ * @mdev: device
+ * @index: filled in
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_db_alloc_page(struct moor_dev *mdev, u32 *index)
 {
 	u32 pages = mdev->caps.db_pages;
 	int err = -ENOMEM;
@@ -69,7 +76,7 @@ static struct moor_db_page *moor_db_new_page(struct moor_ucontext *uctx)
 	if (!page)
 		return ERR_PTR(-ENOMEM);
 	page->num_free = MOOR_DB_SLOTS_PER_PAGE;
-	err = moor_db_alloc_index(mdev, &page->index);
+	err = moor_db_alloc_page(mdev, &page->index);
 	if (err)
 		goto free_page;
 

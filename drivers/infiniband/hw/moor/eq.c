@@ -17,7 +17,10 @@ static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
 {
 	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
 
-	if (cq && cq->ibcq.comp_handler)
+	if (!cq)
+		return;
+	WRITE_ONCE(cq->kernel.armed, false);
+	if (cq->ibcq.comp_handler)
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 }
 

@@ -340,6 +340,7 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 		/* Pairs with moor_is_dead(): who sees it may unpin. */
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);
+		moor_cqs_wake(mdev);
 		/* Fails before registration: then nobody is listening. */
 		if (ib_device_try_get(&mdev->ibdev)) {
 			ib_dispatch_event(&event);

@@ -108,9 +108,12 @@ static int moor_alloc_tables(struct moor_dev *mdev)
 	err = moor_db_init(mdev);
 	if (err)
 		goto free_doze;
-	err = moor_keys_init(mdev);
+	err = moor_kernel_pages_init(mdev);
 	if (err)
 		goto destroy_db;
+	err = moor_keys_init(mdev);
+	if (err)
+		goto destroy_kernel_pages;
 	err = moor_nodes_init(mdev);
 	if (err)
 		goto destroy_keys;
@@ -133,6 +136,8 @@ destroy_nodes:
 	moor_nodes_destroy(mdev);
 destroy_keys:
 	moor_keys_destroy(mdev);
+destroy_kernel_pages:
+	moor_kernel_pages_destroy(mdev);
 destroy_db:
 	moor_db_destroy(mdev);
 free_doze:
@@ -149,6 +154,7 @@ static void moor_free_tables(struct moor_dev *mdev)
 	moor_mr_table_destroy(mdev);
 	moor_nodes_destroy(mdev);
 	moor_keys_destroy(mdev);
+	moor_kernel_pages_destroy(mdev);
 	moor_db_destroy(mdev);
 	moor_hw_free_doze(mdev);
 	moor_unmap_doorbells(mdev);
@@ -243,12 +249,14 @@ static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
 	ida_init(&mdev->pdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
 	xa_init_flags(&mdev->qps, XA_FLAGS_ALLOC);
+	xa_init(&mdev->fast_mrs);
 	return mdev;
 }
 
 static void moor_free_dev(struct moor_dev *mdev)
 {
-	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->cqs));
+	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->cqs) ||
+		!xa_empty(&mdev->fast_mrs));
 	ida_destroy(&mdev->pdns);
 	mutex_destroy(&mdev->kill_lock);
 	ib_dealloc_device(&mdev->ibdev);

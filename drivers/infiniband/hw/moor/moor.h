@@ -24,6 +24,7 @@
 #include <rdma/uverbs_ioctl.h>
 #include <moor/moor_hw.h>
 
+#include "kernel_queue.h"
 #include "mr.h"
 
 #define MOOR_PORT		1
@@ -239,6 +240,7 @@ struct moor_cq {
 	struct moor_ucontext *uctx;
 	struct mutex resize_lock;	/* protects ring and ibcq.cqe */
 	struct moor_ring ring;
+	struct moor_kernel_cq kernel;	/* a user's has no part in it */
 };
 
 struct moor_qp {
@@ -254,6 +256,7 @@ struct moor_qp {
 	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
 	struct pid *owner;		/* process that created it */
 	char comm[TASK_COMM_LEN];	/* its name then */
+	struct moor_kernel_qp kernel;	/* a user's has no part in it */
 };
 
 /**
@@ -277,6 +280,7 @@ struct moor_qp {
  * @num_comp: completion vectors and their EQs
  * @async_eq: EQ 0
  * @comp_eqs: EQs from MOOR_EQ_COMPLETION up
+ * @kernel_pages: doorbell pages of the kernel's queues
  * @db_used: doorbell pages in use; bit 0 always is
  * @db_used_lock: protects @db_used
  * @pdns: protection domain numbers
@@ -287,6 +291,7 @@ struct moor_qp {
  * @nodes: pool of table nodes
  * @keys: keys of plain MRs
  * @mw_keys: keys of windows
+ * @fast_mrs: fast-registration MRs by index; who loads from it does so under RCU
  * @mrs: context table
  * @dm: on-NIC memory
  * @refusals: registrations that failed
@@ -311,6 +316,7 @@ struct moor_dev {
 	u32 num_comp;
 	struct moor_eq async_eq;
 	struct moor_eq *comp_eqs;
+	struct moor_kernel_pages kernel_pages;
 	unsigned long *db_used;
 	spinlock_t db_used_lock;	/* protects db_used; a leaf */
 	struct ida pdns;
@@ -320,6 +326,7 @@ struct moor_dev {
 	struct moor_node_pool nodes;
 	struct moor_keys keys;
 	struct moor_keys mw_keys;
+	struct xarray fast_mrs;
 	struct moor_mr_table mrs;
 	struct moor_dm_pool dm;
 	struct moor_refusals refusals;
@@ -424,6 +431,7 @@ void moor_db_destroy(struct moor_dev *mdev);
 int moor_db_alloc(struct moor_ucontext *uctx, struct moor_db *db, u32 num);
 void moor_db_free(struct moor_ucontext *uctx, struct moor_db *db);
 void moor_db_release_pages(struct moor_ucontext *uctx);
+int moor_db_alloc_page(struct moor_dev *mdev, u32 *index);
 void moor_db_free_page(struct moor_dev *mdev, u32 index);
 __le32 moor_db_location(const struct moor_db *db, u32 n);
 void moor_db_describe(const struct moor_db *db, struct moor_doorbell *out);
@@ -461,6 +469,7 @@ int moor_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
 int moor_destroy_ah(struct ib_ah *ibah, u32 flags);
 
 /* cq.c */
+int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe);
 int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
 int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,

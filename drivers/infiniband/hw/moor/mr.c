@@ -361,6 +361,10 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		return err;
 	}
 	trace_moor_dereg_mr(mdev, mr->key);
+	if (mr->type == MOOR_MRC_TYPE_FAST_REG) {
+		moor_fast_free(mdev, mr);
+		return 0;
+	}
 	moor_key_free(mdev, mr->key);
 	moor_reg_unpin(mdev, &mr->reg);
 	kfree(mr);

@@ -19,6 +19,7 @@
 struct moor_dev;
 struct moor_mmap_entry;
 struct moor_mr;
+struct moor_qp;
 struct moor_ring;
 struct moor_ucontext;
 
@@ -196,6 +197,29 @@ struct moor_dm {
 	u32 first;
 };
 
+#define MOOR_FAST_MAX_PAGES	MOOR_NODE_ENTRIES	/* one node a table */
+
+/**
+ * struct moor_fast_mr - a memory region for fast registration
+ * @mr: the region. Its registration is between the user and the device; its
+ *	table is what @tables are taken from
+ * @tables: a node each
+ * @max_pages: that there is room for
+ * @num_pages: mapped last
+ * @mapped: the table that was mapped last; the user serialises the MR's use
+ * @posted: the table that a valid registration may use
+ * @rcu: for freeing
+ */
+struct moor_fast_mr {
+	struct moor_mr mr;
+	struct moor_node *tables[2];
+	u32 max_pages;
+	u32 num_pages;
+	u8 mapped;
+	u8 posted;
+	struct rcu_head rcu;
+};
+
 /* What is shown of an MR: copied under the lock, printed without it. */
 struct moor_mr_info {
 	u32 key;
@@ -237,6 +261,11 @@ static inline struct moor_mr *to_mmr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct moor_mr, ibmr);
 }
 
+static inline struct moor_fast_mr *to_fast_mr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct moor_fast_mr, mr.ibmr);
+}
+
 static inline struct moor_mw *to_mmw(struct ib_mw *ibmw)
 {
 	return container_of(ibmw, struct moor_mw, ibmw);
@@ -271,6 +300,8 @@ u32 moor_keys_used(struct moor_keys *keys);
 /* xlat.c */
 int moor_nodes_init(struct moor_dev *mdev);
 void moor_nodes_destroy(struct moor_dev *mdev);
+int moor_table_alloc_nodes(struct moor_dev *mdev, struct moor_table *table,
+			   u32 want);
 int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
 		     struct ib_umem *umem, u64 iova);
 void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
@@ -284,6 +315,7 @@ void moor_mr_table_destroy(struct moor_dev *mdev);
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn);
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs);
+void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 
 /* mr.c */
@@ -303,6 +335,16 @@ struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access);
 int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		       const struct moor_mr *mr);
+
+/* mr_fast.c */
+struct ib_mr *moor_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
+			    u32 max_num_sg);
+void moor_fast_free(struct moor_dev *mdev, struct moor_mr *mr);
+int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		   unsigned int *sg_offset);
+int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr);
+void moor_fast_failed(struct moor_qp *qp, u32 index);
+void moor_fast_settle(struct moor_qp *qp);
 
 /* rereg.c */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,

@@ -112,6 +112,27 @@ void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn)
 	moor_mr_write_entry(mdev, key, moor_mr_valid_word(key, type, 0), &body);
 }
 
+/**
+ * moor_fast_publish - make a fast-registration MR known to the device
+ * @mdev: device
+ * @key: its first key
+ * @pdn: number of its protection domain
+ * @max_pages: that its tables have room for
+ *
+ * As with a window, nobody can use its key before a work request has.
+ */
+void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages)
+{
+	const struct moor_mr_context body = {
+		.pd = cpu_to_le32(pdn),
+		.max_pages = cpu_to_le64(max_pages),
+	};
+
+	moor_mr_write_entry(mdev, key,
+			    moor_mr_valid_word(key, MOOR_MRC_TYPE_FAST_REG, 0),
+			    &body);
+}
+
 /* As many of the pending keys as a command takes, the longest waiting first. */
 static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 			       struct list_head *batch,

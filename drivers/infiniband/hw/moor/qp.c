@@ -55,7 +55,6 @@ static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
 {
 	xa_erase(&mdev->qps, moor_qp_index(mdev, qp->qpn));
 	moor_eq_sync(&mdev->async_eq);
-	put_pid(qp->owner);
 }
 
 /**
@@ -158,17 +157,18 @@ static int moor_qp_pin_queue(struct moor_dev *mdev, struct moor_ring *ring,
 }
 
 static int moor_qp_pin_queues(struct moor_dev *mdev, struct moor_qp *qp,
-			      const struct moor_create_qp_req *req)
+			      const struct moor_create_qp_req *req,
+			      const struct ib_qp_cap *cap)
 {
 	int err;
 
-	if (qp->cap.max_send_wr) {
+	if (cap->max_send_wr) {
 		err = moor_qp_pin_queue(mdev, &qp->sq, req->sq_addr,
 					req->log_sq_depth, req->log_sq_stride);
 		if (err)
 			return err;
 	}
-	if (qp->cap.max_recv_wr) {
+	if (cap->max_recv_wr) {
 		err = moor_qp_pin_queue(mdev, &qp->rq, req->rq_addr,
 					req->log_rq_depth, req->log_rq_stride);
 		if (err) {
@@ -187,6 +187,53 @@ static int moor_qp_respond(struct moor_qp *qp, struct ib_udata *udata)
 	return ib_respond_udata(udata, resp);
 }
 
+/* Queues of a process, and what is known of it. */
+static int moor_user_qp_init(struct moor_qp *qp,
+			     const struct ib_qp_init_attr *attr,
+			     struct ib_udata *udata,
+			     struct moor_create_qp_req *req)
+{
+	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+	int err;
+
+	err = ib_copy_validate_udata_in(udata, *req, cookie);
+	if (err)
+		return err;
+	err = moor_qp_check_req(mdev, req, &attr->cap);
+	if (err)
+		return err;
+	err = moor_qp_pin_queues(mdev, qp, req, &attr->cap);
+	if (err)
+		return err;
+	qp->uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
+					     ibucontext);
+	err = moor_db_alloc(qp->uctx, &qp->db, 2);
+	if (err) {
+		moor_ring_unpin(mdev, &qp->rq);
+		moor_ring_unpin(mdev, &qp->sq);
+		return err;
+	}
+	qp->owner = get_pid(task_tgid(current));
+	get_task_comm(qp->comm, current->group_leader);
+	return 0;
+}
+
+/* Nothing of it is in the device any more. */
+static void moor_qp_release(struct moor_qp *qp)
+{
+	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+
+	if (qp->uctx) {
+		put_pid(qp->owner);
+		moor_db_free(qp->uctx, &qp->db);
+		moor_ring_unpin(mdev, &qp->rq);
+		moor_ring_unpin(mdev, &qp->sq);
+	} else {
+		moor_kernel_qp_release(qp);
+	}
+	mutex_destroy(&qp->lock);
+}
+
 static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 			     const struct moor_create_qp_req *req)
 {
@@ -199,7 +246,7 @@ static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 }
 
 /**
- * moor_create_qp - create a process's queue pair
+ * moor_create_qp - create a queue pair
  * @ibqp: queue pair
  * @attr: attributes; its capacities are updated to what there is
  * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user
@@ -215,38 +262,27 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct moor_qp *qp = to_mqp(ibqp);
 	int err;
 
-	if (!udata)
-		return -EOPNOTSUPP;
 	err = moor_qp_check_attr(mdev, attr);
 	if (err)
 		return err;
-	err = ib_copy_validate_udata_in(udata, req, cookie);
-	if (err)
-		return err;
-	err = moor_qp_check_req(mdev, &req, &attr->cap);
+	err = udata ? moor_user_qp_init(qp, attr, udata, &req) :
+		      moor_kernel_qp_init(qp, attr, &req);
 	if (err)
 		return err;
 
 	mutex_init(&qp->lock);
 	moor_qp_set_caps(qp, attr, &req);
-	qp->uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
-					     ibucontext);
-	err = moor_qp_pin_queues(mdev, qp, &req);
-	if (err)
-		return err;
-	err = moor_db_alloc(qp->uctx, &qp->db, 2);
-	if (err)
-		goto unpin;
-	qp->owner = get_pid(task_tgid(current));
-	get_task_comm(qp->comm, current->group_leader);
 	err = moor_qp_alloc_qpn(mdev, qp);
 	if (err)
-		goto put_owner;
+		goto release;
 	err = moor_cmd_create_qp(mdev, qp, &req);
 	if (err)
 		goto erase;
 	ibqp->qp_num = qp->qpn;
-	err = moor_qp_respond(qp, udata);
+	if (udata)
+		err = moor_qp_respond(qp, udata);
+	else
+		moor_cqs_enter(qp);
 	if (err)
 		goto destroy;
 	return 0;
@@ -255,14 +291,8 @@ destroy:
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 erase:
 	moor_qp_erase(mdev, qp);
-	goto free_db;
-put_owner:
-	put_pid(qp->owner);
-free_db:
-	moor_db_free(qp->uctx, &qp->db);
-unpin:
-	moor_ring_unpin(mdev, &qp->rq);
-	moor_ring_unpin(mdev, &qp->sq);
+release:
+	moor_qp_release(qp);
 	return err;
 }
 
@@ -339,9 +369,10 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
-	moor_db_free(qp->uctx, &qp->db);
-	moor_ring_unpin(mdev, &qp->rq);
-	moor_ring_unpin(mdev, &qp->sq);
-	mutex_destroy(&qp->lock);
+	if (!qp->uctx) {
+		moor_fast_settle(qp);
+		moor_cqs_leave(qp);
+	}
+	moor_qp_release(qp);
 	return 0;
 }

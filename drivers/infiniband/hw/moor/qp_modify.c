@@ -195,6 +195,19 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 		shadow->rnr_retry = attr->rnr_retry;
 }
 
+/*
+ * Who drains a queue pair of the kernel takes it to ERR first, and must be able
+ * to on a dead device: what is posted is flushed there (poll.c).
+ */
+static bool moor_qp_is_flushed(const struct moor_qp *qp,
+			       const struct ib_qp_attr *attr, int mask)
+{
+	return !qp->uctx && mask & IB_QP_STATE &&
+	       (attr->qp_state == IB_QPS_ERR ||
+		attr->qp_state == IB_QPS_RESET) &&
+	       moor_is_dead(to_mdev(qp->ibqp.device));
+}
+
 /**
  * moor_modify_qp - change attributes of a queue pair
  * @ibqp: queue pair
@@ -221,8 +234,12 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err)
 		goto unlock;
 	err = moor_qp_send_modify(qp, attr, mask);
+	if (err && moor_qp_is_flushed(qp, attr, mask))
+		err = 0;
 	if (err)
 		goto unlock;
+	if (!qp->uctx && mask & IB_QP_STATE && attr->qp_state == IB_QPS_RESET)
+		moor_kernel_qp_reset(qp);
 	moor_qp_remember(qp, attr, mask);
 unlock:
 	mutex_unlock(&qp->lock);

@@ -97,8 +97,16 @@ static u32 moor_nodes_take(struct moor_node_pool *pool, u32 want,
 	return taken;
 }
 
-static int moor_table_alloc_nodes(struct moor_dev *mdev,
-				  struct moor_table *table, u32 want)
+/**
+ * moor_table_alloc_nodes - take nodes for a table
+ * @mdev: device
+ * @table: filled in but for its translation
+ * @want: how many
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_table_alloc_nodes(struct moor_dev *mdev, struct moor_table *table,
+			   u32 want)
 {
 	struct moor_node *node;
 

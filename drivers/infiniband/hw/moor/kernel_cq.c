@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Completion queues of the kernel: creation, notification, and which queue
+ * pairs complete to one. They are read in poll.c.
+ */
+
+#include <linux/log2.h>
+
+#include "moor.h"
+
+/**
+ * moor_create_kernel_cq - create a completion queue for the kernel
+ * @ibcq: completion queue
+ * @attr: attributes
+ *
+ * Return: 0; -EOPNOTSUPP for flags; -EINVAL for an impossible size; -ENOMEM; or
+ * what the device says.
+ */
+int moor_create_kernel_cq(struct ib_cq *ibcq,
+			  const struct ib_cq_init_attr *attr)
+{
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	int err;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > 1U << mdev->caps.max_log_cqe)
+		return -EINVAL;
+	kcq->log_cqe = max(order_base_2(attr->cqe), 1);
+	ibcq->cqe = 1 << kcq->log_cqe;
+	cq->eq = &mdev->comp_eqs[attr->comp_vector % mdev->num_comp];
+	mutex_init(&cq->resize_lock);
+	spin_lock_init(&kcq->lock);
+	hash_init(kcq->qps);
+
+	err = moor_kernel_ring_alloc(mdev, &kcq->ring,
+				     sizeof(struct moor_cqe) << kcq->log_cqe);
+	if (err)
+		return err;
+	moor_kernel_ring_describe(&kcq->ring, &cq->ring.table.xlat);
+	err = moor_kernel_slot_alloc(mdev, &kcq->slot);
+	if (err)
+		goto free_ring;
+	err = moor_cq_enter(mdev, cq, kcq->log_cqe);
+	if (err)
+		goto free_slot;
+	return 0;
+
+free_slot:
+	moor_kernel_slot_free(mdev, &kcq->slot);
+free_ring:
+	moor_kernel_ring_free(mdev, &kcq->ring);
+	return err;
+}
+
+/**
+ * moor_destroy_kernel_cq - let a completion queue's memory go
+ * @cq: completion queue that the device does not know any more
+ */
+void moor_destroy_kernel_cq(struct moor_cq *cq)
+{
+	struct moor_dev *mdev = to_mdev(cq->ibcq.device);
+
+	WARN_ON(!hash_empty(cq->kernel.qps));
+	moor_kernel_slot_free(mdev, &cq->kernel.slot);
+	moor_kernel_ring_free(mdev, &cq->kernel.ring);
+}
+
+/* While its ring is with the device nothing is stored (HWI CQ-17). */
+static void moor_kernel_cq_store(struct moor_dev *mdev,
+				 struct moor_kernel_cq *kcq)
+{
+	lockdep_assert_held(&kcq->lock);
+	if (!kcq->resizing && !moor_is_dead(mdev))
+		moor_kernel_slot_store(&kcq->slot, kcq->arm | kcq->consumer);
+}
+
+/* A CQE of the new ring is new if its phase is not the one it has now. */
+static void moor_kernel_cq_prepare(struct moor_cqe *ring, u32 log_cqe, u32 first)
+{
+	u32 mask = BIT(log_cqe) - 1;
+	u32 i;
+
+	for (i = first; i != first + mask + 1; i++)
+		ring[i & mask].phase = cpu_to_le32((i >> log_cqe) & 1);
+}
+
+/**
+ * moor_resize_kernel_cq - move a completion queue of the kernel to another ring
+ * @cq: completion queue
+ * @cqe: entries asked for
+ *
+ * The command copies what is not polled yet, so nobody polls until it is done.
+ *
+ * Return: 0 or an errno, with the old ring in place.
+ */
+int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
+{
+	struct moor_dev *mdev = to_mdev(cq->ibcq.device);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	struct moor_kernel_ring ring;
+	struct moor_ring described = {};
+	u32 log_cqe;
+	int err;
+
+	if (!cqe || cqe > 1U << mdev->caps.max_log_cqe)
+		return -EINVAL;
+	log_cqe = max(order_base_2(cqe), 1);
+	err = moor_kernel_ring_alloc(mdev, &ring,
+				     sizeof(struct moor_cqe) << log_cqe);
+	if (err)
+		return err;
+	moor_kernel_ring_describe(&ring, &described.table.xlat);
+
+	mutex_lock(&cq->resize_lock);
+	spin_lock_irq(&kcq->lock);
+	kcq->resizing = true;
+	spin_unlock_irq(&kcq->lock);
+	moor_kernel_cq_prepare(ring.buf, log_cqe, kcq->consumer);
+	err = moor_cmd_resize_cq(mdev, cq->cqn, &described, log_cqe);
+	spin_lock_irq(&kcq->lock);
+	if (!err) {
+		swap(kcq->ring, ring);
+		kcq->log_cqe = log_cqe;
+		cq->ibcq.cqe = 1 << log_cqe;
+	}
+	kcq->resizing = false;
+	moor_kernel_cq_store(mdev, kcq);
+	spin_unlock_irq(&kcq->lock);
+	mutex_unlock(&cq->resize_lock);
+	/* Who polled meanwhile found nothing. */
+	moor_cq_wake(cq);
+	moor_kernel_ring_free(mdev, &ring);
+	return err;
+}
+
+/**
+ * moor_req_notify_cq - ask for an event
+ * @ibcq: completion queue of the kernel
+ * @flags: for which completions, and whether to look for missed ones
+ *
+ * Return: 1 if there is something to poll already and IB_CQ_REPORT_MISSED_EVENTS
+ * is in @flags, else 0.
+ */
+int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	bool solicited = (flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	unsigned long irqs;
+	u32 seq;
+	int missed;
+
+	spin_lock_irqsave(&kcq->lock, irqs);
+	seq = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, kcq->arm) + 1;
+	/* A request for any completion that waits still is not narrowed. */
+	if (kcq->armed && FIELD_GET(MOOR_DB_CQ_ARM, kcq->arm) == MOOR_CQ_ARM_ANY)
+		solicited = false;
+	kcq->arm = FIELD_PREP(MOOR_DB_CQ_ARM, solicited ? MOOR_CQ_ARM_SOLICITED :
+							  MOOR_CQ_ARM_ANY) |
+		   FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, (u64)seq);
+	WRITE_ONCE(kcq->armed, true);
+	moor_kernel_cq_store(mdev, kcq);
+	/* The request first, then a look: one of the two sides sees a CQE. */
+	mb();
+	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && moor_cq_has_work(cq);
+	spin_unlock_irqrestore(&kcq->lock, irqs);
+	return missed;
+}
+
+/**
+ * moor_cq_wake - tell a user who waits that there is something to poll
+ * @cq: completion queue, of the kernel or not
+ */
+void moor_cq_wake(struct moor_cq *cq)
+{
+	if (xchg(&cq->kernel.armed, false) && cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+/**
+ * moor_cqs_wake - tell all users in the kernel that the device has died
+ * @mdev: dead device
+ *
+ * They wait for completions, which poll.c has for them from now on.
+ */
+void moor_cqs_wake(struct moor_dev *mdev)
+{
+	struct moor_cq *cq;
+	unsigned long cqn;
+
+	/* Whoever frees a CQ has to take the lock to erase it first. */
+	xa_lock(&mdev->cqs);
+	xa_for_each(&mdev->cqs, cqn, cq)
+		moor_cq_wake(cq);
+	xa_unlock(&mdev->cqs);
+}
+
+static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
+			struct moor_qp *qp)
+{
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+
+	user->qp = qp;
+	spin_lock_irq(&kcq->lock);
+	hash_add(kcq->qps, &user->node, qp->qpn);
+	spin_unlock_irq(&kcq->lock);
+}
+
+static void moor_cq_remove(struct ib_cq *ibcq, struct moor_cq_user *user)
+{
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+
+	spin_lock_irq(&kcq->lock);
+	hash_del(&user->node);
+	spin_unlock_irq(&kcq->lock);
+}
+
+/**
+ * moor_cqs_enter - make a queue pair known to the CQs that it completes to
+ * @qp: queue pair of the kernel; it has its number
+ */
+void moor_cqs_enter(struct moor_qp *qp)
+{
+	struct moor_cq_user *users = qp->kernel.users;
+
+	moor_cq_add(qp->ibqp.send_cq, &users[0], qp);
+	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
+		moor_cq_add(qp->ibqp.recv_cq, &users[1], qp);
+}
+
+/**
+ * moor_cqs_leave - make the CQs forget a queue pair
+ * @qp: queue pair of the kernel, which the device does not know any more
+ *
+ * CQEs of it that nobody has polled name a queue pair that is not there, and are
+ * passed over.
+ */
+void moor_cqs_leave(struct moor_qp *qp)
+{
+	struct moor_cq_user *users = qp->kernel.users;
+
+	moor_cqs_forget(qp);
+	moor_cq_remove(qp->ibqp.send_cq, &users[0]);
+	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
+		moor_cq_remove(qp->ibqp.recv_cq, &users[1]);
+}
+
+static void moor_cq_forget_qp(struct ib_cq *ibcq, u32 qpn)
+{
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+	struct moor_cqe *cqe;
+	u32 i;
+
+	spin_lock_irq(&kcq->lock);
+	for (i = kcq->consumer; i - kcq->consumer < BIT(kcq->log_cqe); i++) {
+		cqe = moor_cqe_at(kcq, i);
+		if (!cqe)
+			break;
+		/* 0 is nobody's number. */
+		if (le32_to_cpu(cqe->qpn) == qpn)
+			cqe->qpn = 0;
+	}
+	spin_unlock_irq(&kcq->lock);
+}
+
+/**
+ * moor_cqs_forget - drop the CQEs of a queue pair that nobody has polled
+ * @qp: queue pair of the kernel, reset or destroyed: the device writes none
+ */
+void moor_cqs_forget(struct moor_qp *qp)
+{
+	moor_cq_forget_qp(qp->ibqp.send_cq, qp->qpn);
+	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
+		moor_cq_forget_qp(qp->ibqp.recv_cq, qp->qpn);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queue pairs of the kernel: their queues, and what is left to do when they are
+ * reset or destroyed. WQEs are posted in post.c.
+ */
+
+#include <linux/log2.h>
+#include <linux/mm.h>
+
+#include "moor.h"
+
+static u8 moor_log_stride(u32 wqe_bytes, u8 least)
+{
+	return max_t(u8, order_base_2(wqe_bytes), least);
+}
+
+static int moor_kernel_wq_init(struct moor_dev *mdev, struct moor_kernel_wq *wq,
+			       u8 log_depth, u8 log_stride)
+{
+	int err;
+
+	wq->mask = BIT(log_depth) - 1;
+	wq->log_stride = log_stride;
+	wq->wr_id = kvzalloc_objs(*wq->wr_id, wq->mask + 1);
+	if (!wq->wr_id)
+		return -ENOMEM;
+	err = moor_kernel_ring_alloc(mdev, &wq->ring,
+				     1UL << (log_depth + log_stride));
+	if (err)
+		return err;
+	return moor_kernel_slot_alloc(mdev, &wq->slot);
+}
+
+static void moor_kernel_wq_release(struct moor_dev *mdev,
+				   struct moor_kernel_wq *wq)
+{
+	moor_kernel_slot_free(mdev, &wq->slot);
+	moor_kernel_ring_free(mdev, &wq->ring);
+	kvfree(wq->wr_id);
+}
+
+/* Depths and strides that hold what is asked for, and the segment of REG_MR. */
+static void moor_kernel_qp_sizes(const struct ib_qp_cap *cap,
+				 struct moor_create_qp_req *req)
+{
+	u32 payload = max3(cap->max_send_sge * sizeof(struct moor_sge) +
+			   sizeof(struct moor_wqe_atomic),
+			   cap->max_inline_data, sizeof(struct moor_wqe_reg));
+
+	if (cap->max_send_wr) {
+		req->log_sq_depth = order_base_2(cap->max_send_wr);
+		req->log_sq_stride =
+			moor_log_stride(sizeof(struct moor_sq_wqe) + payload,
+					MOOR_MIN_LOG_SQ_STRIDE);
+	}
+	if (cap->max_recv_wr) {
+		req->log_rq_depth = order_base_2(cap->max_recv_wr);
+		req->log_rq_stride =
+			moor_log_stride(sizeof(struct moor_rq_wqe) +
+					cap->max_recv_sge *
+					sizeof(struct moor_sge),
+					MOOR_MIN_LOG_RQ_STRIDE);
+	}
+}
+
+/**
+ * moor_kernel_qp_init - make the queues of a queue pair of the kernel
+ * @qp: queue pair
+ * @attr: attributes, checked; its capacities are updated to what there is
+ * @req: the queues' sizes are filled in
+ *
+ * Return: 0, -EINVAL for WQEs larger than the device has, or -ENOMEM.
+ */
+int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
+			struct moor_create_qp_req *req)
+{
+	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+	struct moor_kernel_qp *kqp = &qp->kernel;
+	int err = 0;
+
+	moor_kernel_qp_sizes(&attr->cap, req);
+	if (req->log_sq_stride > MOOR_MAX_LOG_STRIDE ||
+	    req->log_rq_stride > MOOR_MAX_LOG_STRIDE)
+		return -EINVAL;
+	spin_lock_init(&kqp->sq.lock);
+	spin_lock_init(&kqp->rq.lock);
+	if (attr->cap.max_send_wr)
+		err = moor_kernel_wq_init(mdev, &kqp->sq, req->log_sq_depth,
+					  req->log_sq_stride);
+	if (!err && attr->cap.max_recv_wr)
+		err = moor_kernel_wq_init(mdev, &kqp->rq, req->log_rq_depth,
+					  req->log_rq_stride);
+	if (err) {
+		moor_kernel_qp_release(qp);
+		return err;
+	}
+	if (kqp->sq.ring.buf)
+		moor_kernel_ring_describe(&kqp->sq.ring, &qp->sq.table.xlat);
+	if (kqp->rq.ring.buf)
+		moor_kernel_ring_describe(&kqp->rq.ring, &qp->rq.table.xlat);
+	return 0;
+}
+
+/**
+ * moor_kernel_qp_release - let the queues of a queue pair go
+ * @qp: queue pair that the device does not know any more
+ */
+void moor_kernel_qp_release(struct moor_qp *qp)
+{
+	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+
+	moor_kernel_wq_release(mdev, &qp->kernel.rq);
+	moor_kernel_wq_release(mdev, &qp->kernel.sq);
+}
+
+/**
+ * moor_kernel_qp_reset - empty the queues of a queue pair
+ * @qp: queue pair that the device has just put into RESET
+ */
+void moor_kernel_qp_reset(struct moor_qp *qp)
+{
+	struct moor_kernel_qp *kqp = &qp->kernel;
+
+	moor_fast_settle(qp);
+	moor_cqs_forget(qp);
+	kqp->sq.head = 0;
+	kqp->sq.tail = 0;
+	kqp->rq.head = 0;
+	kqp->rq.tail = 0;
+}

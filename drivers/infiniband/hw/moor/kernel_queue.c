@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What all queues of the kernel are made of: rings in coherent memory, and
+ * doorbell slots. Slots are page 0's and, when these are used up, those of pages
+ * that no process has.
+ */
+
+#include <linux/dma-mapping.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/slab.h>
+
+#include "moor.h"
+
+/* Page 0 is mapped anyway, for the command ring and the event queues. */
+int moor_kernel_pages_init(struct moor_dev *mdev)
+{
+	struct moor_kernel_page *page = kzalloc_obj(*page);
+
+	if (!page)
+		return -ENOMEM;
+	page->slots = mdev->db;
+	page->kicks = mdev->kick;
+	bitmap_set(page->used, 0, MOOR_DB_SLOT_KERNEL_FIRST);
+	page->num_free = MOOR_DB_SLOTS_PER_PAGE - MOOR_DB_SLOT_KERNEL_FIRST;
+	mutex_init(&mdev->kernel_pages.lock);
+	INIT_LIST_HEAD(&mdev->kernel_pages.list);
+	list_add(&page->list, &mdev->kernel_pages.list);
+	return 0;
+}
+
+/* Pages stay the driver's until it goes: slots are needed again. */
+void moor_kernel_pages_destroy(struct moor_dev *mdev)
+{
+	struct moor_kernel_page *page, *next;
+
+	list_for_each_entry_safe(page, next, &mdev->kernel_pages.list, list) {
+		if (page->index) {
+			iounmap(page->kicks);
+			iounmap(page->slots);
+			moor_db_free_page(mdev, page->index);
+		}
+		kfree(page);
+	}
+	mutex_destroy(&mdev->kernel_pages.lock);
+}
+
+static struct moor_kernel_page *moor_kernel_page_new(struct moor_dev *mdev)
+{
+	struct moor_kernel_page *page = kzalloc_obj(*page);
+	phys_addr_t addr = mdev->db_bar;
+
+	if (!page)
+		return NULL;
+	page->num_free = MOOR_DB_SLOTS_PER_PAGE;
+	if (moor_db_alloc_page(mdev, &page->index))
+		goto free_page;
+	addr += (phys_addr_t)page->index * MOOR_PAGE_SIZE;
+	page->slots = ioremap(addr, MOOR_PAGE_SIZE);
+	if (!page->slots)
+		goto free_index;
+	page->kicks = ioremap(addr + mdev->caps.kick_offset, MOOR_PAGE_SIZE);
+	if (!page->kicks)
+		goto unmap;
+	list_add_tail(&page->list, &mdev->kernel_pages.list);
+	return page;
+
+unmap:
+	iounmap(page->slots);
+free_index:
+	moor_db_free_page(mdev, page->index);
+free_page:
+	kfree(page);
+	return NULL;
+}
+
+/**
+ * moor_kernel_slot_alloc - take a doorbell slot for a queue of the kernel
+ * @mdev: device
+ * @slot: filled in
+ *
+ * Return: 0, or -ENOMEM if there is no memory or no doorbell page left.
+ */
+int moor_kernel_slot_alloc(struct moor_dev *mdev, struct moor_kernel_slot *slot)
+{
+	struct moor_kernel_pages *pages = &mdev->kernel_pages;
+	struct moor_kernel_page *page;
+
+	mutex_lock(&pages->lock);
+	list_for_each_entry(page, &pages->list, list) {
+		if (page->num_free)
+			goto found;
+	}
+	page = moor_kernel_page_new(mdev);
+	if (!page) {
+		mutex_unlock(&pages->lock);
+		return -ENOMEM;
+	}
+found:
+	slot->page = page;
+	slot->number = find_first_zero_bit(page->used, MOOR_DB_SLOTS_PER_PAGE);
+	slot->bell = page->slots + slot->number * MOOR_DB_SLOT_SIZE;
+	__set_bit(slot->number, page->used);
+	page->num_free--;
+	mutex_unlock(&pages->lock);
+	return 0;
+}
+
+/**
+ * moor_kernel_slot_free - give a slot back; nothing is tied to it any more
+ * @mdev: device
+ * @slot: slot; may never have been taken
+ */
+void moor_kernel_slot_free(struct moor_dev *mdev, struct moor_kernel_slot *slot)
+{
+	if (!slot->page)
+		return;
+	mutex_lock(&mdev->kernel_pages.lock);
+	__clear_bit(slot->number, slot->page->used);
+	slot->page->num_free++;
+	mutex_unlock(&mdev->kernel_pages.lock);
+	slot->page = NULL;
+}
+
+/**
+ * moor_kernel_slot_location - name a slot to the device
+ * @slot: slot
+ *
+ * Return: page and slot (HWI 5.1)
+ */
+__le32 moor_kernel_slot_location(const struct moor_kernel_slot *slot)
+{
+	return cpu_to_le32(FIELD_PREP(MOOR_DB_PAGE, slot->page->index) |
+			   FIELD_PREP(MOOR_DB_SLOT, slot->number));
+}
+
+/**
+ * moor_kernel_slot_kick - wake a device that dozes (HWI 5.2)
+ * @mdev: device
+ * @slot: slot that has been stored
+ *
+ * Either we see that the device dozes, or it sees the slot before it does.
+ */
+void moor_kernel_slot_kick(struct moor_dev *mdev,
+			   const struct moor_kernel_slot *slot)
+{
+	/* Keeps the load behind the store of the slot. */
+	mb();
+	if (unlikely(le32_to_cpu(READ_ONCE(*mdev->doze))))
+		writel(1, slot->page->kicks +
+			  slot->number * MOOR_DB_SLOT_SIZE);
+}
+
+/**
+ * moor_kernel_ring_alloc - memory for a ring
+ * @mdev: device
+ * @ring: filled in; zeroed
+ * @bytes: of it; made whole pages
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
+			   size_t bytes)
+{
+	ring->bytes = ALIGN(bytes, MOOR_PAGE_SIZE);
+	ring->buf = dma_alloc_coherent(&mdev->pdev->dev, ring->bytes,
+				       &ring->dma, GFP_KERNEL);
+	return ring->buf ? 0 : -ENOMEM;
+}
+
+/**
+ * moor_kernel_ring_free - let a ring go
+ * @mdev: device
+ * @ring: ring that the device has no use of any more; may not be there
+ */
+void moor_kernel_ring_free(struct moor_dev *mdev, struct moor_kernel_ring *ring)
+{
+	if (!ring->buf)
+		return;
+	dma_free_coherent(&mdev->pdev->dev, ring->bytes, ring->buf, ring->dma);
+	ring->buf = NULL;
+}
+
+/**
+ * moor_kernel_ring_describe - a ring as the device is given it
+ * @ring: ring
+ * @xlat: filled in: one leaf, the ring is one piece
+ */
+void moor_kernel_ring_describe(const struct moor_kernel_ring *ring,
+			       struct moor_xlat *xlat)
+{
+	*xlat = (struct moor_xlat){
+		.root = cpu_to_le64(ring->dma | MOOR_PTE_PRESENT |
+				    MOOR_PTE_WRITABLE | MOOR_PTE_LEAF),
+		.page_shift = MOOR_MIN_PAGE_SHIFT,
+	};
+}

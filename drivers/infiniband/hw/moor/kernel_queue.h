@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Queues of kernel users: rings, doorbells, work queues and completion queues
+ * in the kernel's own memory. Included by moor.h.
+ */
+#ifndef MOOR_KERNEL_QUEUE_H
+#define MOOR_KERNEL_QUEUE_H
+
+#include <linux/hashtable.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <rdma/ib_verbs.h>
+#include <moor/moor_hw.h>
+
+struct moor_cq;
+struct moor_dev;
+struct moor_qp;
+
+/**
+ * struct moor_kernel_page - a doorbell page of the driver's
+ * @list: in &moor_kernel_pages.list
+ * @index: page number; 0 has slots of the driver's own as well
+ * @slots: the page
+ * @kicks: its kick page
+ * @num_free: slots not in @used
+ * @used: bit n: slot n is tied
+ */
+struct moor_kernel_page {
+	struct list_head list;
+	u32 index;
+	void __iomem *slots;
+	void __iomem *kicks;
+	u32 num_free;
+	DECLARE_BITMAP(used, MOOR_DB_SLOTS_PER_PAGE);
+};
+
+/**
+ * struct moor_kernel_pages - doorbell pages of the driver's, page 0 first
+ * @lock: protects the rest
+ * @list: &struct moor_kernel_page
+ */
+struct moor_kernel_pages {
+	struct mutex lock;	/* protects the rest */
+	struct list_head list;
+};
+
+/**
+ * struct moor_kernel_slot - a doorbell slot of a kernel queue
+ * @page: its page, or NULL: there is no queue
+ * @number: of the slot in the page
+ * @bell: the slot
+ */
+struct moor_kernel_slot {
+	struct moor_kernel_page *page;
+	u32 number;
+	void __iomem *bell;
+};
+
+/**
+ * struct moor_kernel_ring - a ring in coherent memory
+ * @buf: the memory, or NULL: there is no queue
+ * @dma: its DMA address
+ * @bytes: of it
+ */
+struct moor_kernel_ring {
+	void *buf;
+	dma_addr_t dma;
+	size_t bytes;
+};
+
+/**
+ * struct moor_kernel_wq - a send or receive queue
+ * @lock: protects @head, the WQEs from it on, and the value of the slot
+ * @ring: WQEs
+ * @wr_id: what each WQE's completion gives its poster. Kept here and not read
+ *	from the device: users take it for a pointer
+ * @mask: entries - 1
+ * @log_stride: log2 of the bytes of a WQE
+ * @head: free-running index of the next WQE
+ * @tail: of the oldest WQE that has not completed; written under the lock of
+ *	the CQ that the queue completes to
+ * @slot: doorbell
+ */
+struct moor_kernel_wq {
+	spinlock_t lock;	/* protects head, WQEs from it on, the slot */
+	struct moor_kernel_ring ring;
+	u64 *wr_id;
+	u32 mask;
+	u8 log_stride;
+	u32 head;
+	u32 tail;
+	struct moor_kernel_slot slot;
+};
+
+/* That a queue pair completes to a CQ: in &moor_kernel_cq.qps. */
+struct moor_cq_user {
+	struct hlist_node node;
+	struct moor_qp *qp;
+};
+
+/**
+ * struct moor_kernel_qp - what a queue pair of the kernel has beside
+ * @sq: send queue
+ * @rq: receive queue
+ * @users: of the send CQ and, if it is another one, the receive CQ
+ */
+struct moor_kernel_qp {
+	struct moor_kernel_wq sq;
+	struct moor_kernel_wq rq;
+	struct moor_cq_user users[2];
+};
+
+#define MOOR_CQ_HASH_BITS	5
+
+/**
+ * struct moor_kernel_cq - what a completion queue of the kernel has beside
+ * @lock: protects the rest and the tails of the queues that complete here.
+ *	The locks of these queues nest inside
+ * @ring: CQEs
+ * @log_cqe: log2 of them
+ * @consumer: free-running index of the next CQE
+ * @arm: arm and arm sequence as last stored (HWI 11.2)
+ * @armed: the user waits to be told; so he is if the device dies
+ * @resizing: the ring is with the device: nothing is polled
+ * @slot: doorbell
+ * @qps: queue pairs that complete here, by number
+ */
+struct moor_kernel_cq {
+	spinlock_t lock;	/* protects the rest, and queues' tails */
+	struct moor_kernel_ring ring;
+	u32 log_cqe;
+	u32 consumer;
+	u64 arm;
+	bool armed;
+	bool resizing;
+	struct moor_kernel_slot slot;
+	DECLARE_HASHTABLE(qps, MOOR_CQ_HASH_BITS);
+};
+
+/* kernel_queue.c */
+int moor_kernel_pages_init(struct moor_dev *mdev);
+void moor_kernel_pages_destroy(struct moor_dev *mdev);
+int moor_kernel_slot_alloc(struct moor_dev *mdev, struct moor_kernel_slot *slot);
+void moor_kernel_slot_free(struct moor_dev *mdev, struct moor_kernel_slot *slot);
+__le32 moor_kernel_slot_location(const struct moor_kernel_slot *slot);
+void moor_kernel_slot_kick(struct moor_dev *mdev,
+			   const struct moor_kernel_slot *slot);
+int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
+			   size_t bytes);
+void moor_kernel_ring_free(struct moor_dev *mdev,
+			   struct moor_kernel_ring *ring);
+void moor_kernel_ring_describe(const struct moor_kernel_ring *ring,
+			       struct moor_xlat *xlat);
+
+/* kernel_cq.c */
+int moor_create_kernel_cq(struct ib_cq *ibcq,
+			  const struct ib_cq_init_attr *attr);
+void moor_destroy_kernel_cq(struct moor_cq *cq);
+int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe);
+int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+void moor_cq_wake(struct moor_cq *cq);
+void moor_cqs_wake(struct moor_dev *mdev);
+void moor_cqs_enter(struct moor_qp *qp);
+void moor_cqs_leave(struct moor_qp *qp);
+void moor_cqs_forget(struct moor_qp *qp);
+
+/* kernel_qp.c */
+int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
+			struct moor_create_qp_req *req);
+void moor_kernel_qp_release(struct moor_qp *qp);
+void moor_kernel_qp_reset(struct moor_qp *qp);
+
+/* poll.c */
+bool moor_cq_has_work(struct moor_cq *cq);
+struct moor_cqe *moor_cqe_at(const struct moor_kernel_cq *kcq, u32 index);
+int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+
+/* post.c */
+int moor_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad_wr);
+int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad_wr);
+
+/* What the value speaks of is in memory before it is stored. */
+static inline void moor_kernel_slot_store(const struct moor_kernel_slot *slot,
+					  u64 value)
+{
+	writeq(value, slot->bell);
+}
+
+static inline void *moor_wqe_at(const struct moor_kernel_wq *wq, u32 index)
+{
+	return wq->ring.buf + ((size_t)(index & wq->mask) << wq->log_stride);
+}
+
+#endif /* MOOR_KERNEL_QUEUE_H */

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reading completion queues of the kernel (HWI 11). What the device says is
+ * looked at before it is used: which work request a CQE ends is ours to know.
+ */
+
+#include "moor.h"
+
+static const u8 moor_wc_opcodes[] = {
+	[MOOR_WQE_SEND]		= IB_WC_SEND,
+	[MOOR_WQE_SEND_IMM]	= IB_WC_SEND,
+	[MOOR_WQE_SEND_INV]	= IB_WC_SEND,
+	[MOOR_WQE_WRITE]	= IB_WC_RDMA_WRITE,
+	[MOOR_WQE_WRITE_IMM]	= IB_WC_RDMA_WRITE,
+	[MOOR_WQE_READ]		= IB_WC_RDMA_READ,
+	[MOOR_WQE_CMP_SWAP]	= IB_WC_COMP_SWAP,
+	[MOOR_WQE_FETCH_ADD]	= IB_WC_FETCH_ADD,
+	[MOOR_WQE_LOCAL_INV]	= IB_WC_LOCAL_INV,
+	[MOOR_WQE_BIND_MW]	= IB_WC_SEND,
+	[MOOR_WQE_REG_MR]	= IB_WC_REG_MR,
+};
+
+/**
+ * moor_cqe_at - the CQE of an index
+ * @kcq: completion queue
+ * @index: free-running
+ *
+ * Return: the CQE, or NULL if the device has not written it yet.
+ */
+struct moor_cqe *moor_cqe_at(const struct moor_kernel_cq *kcq, u32 index)
+{
+	struct moor_cqe *ring = kcq->ring.buf;
+	struct moor_cqe *cqe = &ring[index & (BIT(kcq->log_cqe) - 1)];
+	u32 stale = (index >> kcq->log_cqe) & MOOR_PHASE;
+
+	if ((le32_to_cpu(READ_ONCE(cqe->phase)) & MOOR_PHASE) == stale)
+		return NULL;
+	/* The phase was stored last; the rest is read after it. */
+	dma_rmb();
+	return cqe;
+}
+
+/* The queue pair of a CQE, if it completes here. */
+static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
+				   const struct moor_cqe *cqe)
+{
+	u32 qpn = le32_to_cpu(cqe->qpn);
+	struct moor_cq_user *user;
+
+	hash_for_each_possible(kcq->qps, user, node, qpn) {
+		if (user->qp->qpn == qpn)
+			return user->qp;
+	}
+	return NULL;
+}
+
+/* The queue whose WQE a CQE ends, or NULL if there is no such WQE. */
+static struct moor_kernel_wq *moor_cqe_wq(const struct moor_cq *cq,
+					  struct moor_qp *qp, bool recv,
+					  u32 index)
+{
+	struct moor_kernel_wq *wq = recv ? &qp->kernel.rq : &qp->kernel.sq;
+
+	if (&cq->ibcq != (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq))
+		return NULL;
+	if (index - wq->tail >= READ_ONCE(wq->head) - wq->tail)
+		return NULL;
+	return wq;
+}
+
+static void moor_fill_send_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
+{
+	if (cqe->opcode < ARRAY_SIZE(moor_wc_opcodes))
+		wc->opcode = moor_wc_opcodes[cqe->opcode];
+}
+
+static void moor_fill_recv_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
+{
+	wc->opcode = cqe->opcode == MOOR_CQE_RECV_WRITE_IMM ?
+		     IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
+	wc->src_qp = le32_to_cpu(cqe->src_qpn);
+	if (cqe->flags & MOOR_CQE_FLAG_INV) {
+		wc->wc_flags = IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = le32_to_cpu(cqe->inv_key);
+	} else if (cqe->flags & MOOR_CQE_FLAG_IMM) {
+		wc->wc_flags = IB_WC_WITH_IMM;
+		wc->ex.imm_data = cqe->imm;
+	}
+}
+
+/*
+ * One CQE. Return: true if it gave a completion; some are of queue pairs that
+ * are gone.
+ */
+static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
+			  struct ib_wc *wc)
+{
+	struct moor_qp *qp = moor_cqe_qp(&cq->kernel, cqe);
+	u32 index = le32_to_cpu(cqe->wqe_index);
+	bool recv = cqe->opcode & MOOR_CQE_RECV;
+	struct moor_kernel_wq *wq;
+
+	if (!qp)
+		return false;
+	wq = moor_cqe_wq(cq, qp, recv, index);
+	if (!wq) {
+		moor_hw_kill_later(to_mdev(cq->ibcq.device));
+		return false;
+	}
+	*wc = (struct ib_wc){
+		.wr_id = wq->wr_id[index & wq->mask],
+		.status = min_t(u8, cqe->status, IB_WC_GENERAL_ERR),
+		.vendor_err = cqe->syndrome,
+		.byte_len = le32_to_cpu(cqe->byte_len),
+		.qp = &qp->ibqp,
+	};
+	if (recv)
+		moor_fill_recv_wc(wc, cqe);
+	else
+		moor_fill_send_wc(wc, cqe);
+	if (unlikely(wc->status) && !recv)
+		moor_fast_failed(qp, index);
+	/* With it all before it have ended: who posts may have their slots. */
+	smp_store_release(&wq->tail, index + 1);
+	return true;
+}
+
+/* What a device that is dead will not complete, a queue's oldest first. */
+static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
+			 int num, struct ib_wc *wc)
+{
+	int n;
+
+	for (n = 0; n < num && wq->tail != READ_ONCE(wq->head); n++) {
+		wc[n] = (struct ib_wc){
+			.wr_id = wq->wr_id[wq->tail & wq->mask],
+			.status = IB_WC_WR_FLUSH_ERR,
+			.qp = &qp->ibqp,
+		};
+		/* Pairs with moor_wq_is_full(). */
+		smp_store_release(&wq->tail, wq->tail + 1);
+	}
+	return n;
+}
+
+static int moor_flush_dead(struct moor_cq *cq, int num, struct ib_wc *wc)
+{
+	struct moor_cq_user *user;
+	int bucket, n = 0;
+
+	hash_for_each(cq->kernel.qps, bucket, user, node) {
+		struct moor_qp *qp = user->qp;
+
+		if (qp->ibqp.send_cq == &cq->ibcq)
+			n += moor_flush_wq(qp, &qp->kernel.sq, num - n, wc + n);
+		if (qp->ibqp.recv_cq == &cq->ibcq)
+			n += moor_flush_wq(qp, &qp->kernel.rq, num - n, wc + n);
+	}
+	return n;
+}
+
+static bool moor_wq_has_work(const struct moor_kernel_wq *wq)
+{
+	return wq->tail != READ_ONCE(wq->head);
+}
+
+/**
+ * moor_cq_has_work - is there something to poll?
+ * @cq: completion queue of the kernel, locked
+ *
+ * Return: true if there is, or if nobody can tell at the moment.
+ */
+bool moor_cq_has_work(struct moor_cq *cq)
+{
+	struct moor_cq_user *user;
+	int bucket;
+
+	lockdep_assert_held(&cq->kernel.lock);
+	if (cq->kernel.resizing ||
+	    moor_cqe_at(&cq->kernel, cq->kernel.consumer))
+		return true;
+	if (!moor_is_dead(to_mdev(cq->ibcq.device)))
+		return false;
+	hash_for_each(cq->kernel.qps, bucket, user, node) {
+		if (moor_wq_has_work(&user->qp->kernel.sq) ||
+		    moor_wq_has_work(&user->qp->kernel.rq))
+			return true;
+	}
+	return false;
+}
+
+/**
+ * moor_poll_cq - take completions off a completion queue of the kernel
+ * @ibcq: completion queue
+ * @num: most that are wanted
+ * @wc: filled in
+ *
+ * Of a dead device everything that was posted is flushed, so that who drains a
+ * queue pair comes to an end.
+ *
+ * Return: how many.
+ */
+int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	const struct moor_cqe *cqe;
+	unsigned long irqs;
+	u32 first, end;
+	int n = 0;
+
+	spin_lock_irqsave(&kcq->lock, irqs);
+	if (kcq->resizing)
+		goto unlock;
+	first = kcq->consumer;
+	end = first + BIT(kcq->log_cqe);
+	/* A device that writes as fast as we read does not keep us for ever. */
+	while (n < num && kcq->consumer != end) {
+		cqe = moor_cqe_at(kcq, kcq->consumer);
+		if (!cqe)
+			break;
+		n += moor_take_cqe(cq, cqe, &wc[n]);
+		kcq->consumer++;
+	}
+	if (unlikely(moor_is_dead(mdev)))
+		n += moor_flush_dead(cq, num - n, wc + n);
+	else if (kcq->consumer != first)
+		moor_kernel_slot_store(&kcq->slot, kcq->arm | kcq->consumer);
+unlock:
+	spin_unlock_irqrestore(&kcq->lock, irqs);
+	return n;
+}
