@@ -17,7 +17,7 @@ jobs	:= -j$(shell nproc)
 in_root	:= scripts/in-root --
 root_kernel = $(shell cat build/root/etc/moor/kernel-$(1))
 # Inside the root, what is warned about is an error.
-module_flags := W=1 KCFLAGS=-Werror
+module_flags := W=1 KCFLAGS=-Werror MOOR_TESTS=m
 
 module: ## build moor.ko for the running kernel, or for the headers in KDIR=
 	@scripts/build-module $(KDIR) build/host/module

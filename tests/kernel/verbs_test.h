@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of the test module share. */
+#ifndef MOOR_VERBS_TEST_H
+#define MOOR_VERBS_TEST_H
+
+#include <linux/prandom.h>
+#include <linux/scatterlist.h>
+#include <rdma/ib_verbs.h>
+
+#define LINK_DEPTH	128
+/* No completion takes that long, whatever else the machine does. */
+#define PATIENCE	(20 * HZ)
+
+/* main.c: one test point, TAP */
+bool __printf(2, 3) point(bool good, const char *name, ...);
+void __printf(1, 2) note(const char *text, ...);
+
+/* How a link is made; zero: the usual way. */
+struct link_how {
+	enum ib_poll_context poll_ctx;	/* with @alloc_cq */
+	bool alloc_cq;			/* by ib_alloc_cq(): completions go to wr_cqe */
+	bool no_connect;		/* both queue pairs stay in RESET */
+	u32 depth;
+	u32 rdma_ctxs;			/* for rdma_rw */
+	u32 max_sge;
+	int rq_psn;			/* of side 0, if not 0: a peer that answers nothing */
+};
+
+/**
+ * struct link - two queue pairs of one device, connected to each other
+ * @dev: device
+ * @pd: protection domain of both
+ * @cq: a CQ each
+ * @qp: queue pairs
+ * @gid: RoCE v2 GID that they talk by
+ */
+struct link {
+	struct ib_device *dev;
+	struct ib_pd *pd;
+	struct ib_cq *cq[2];
+	struct ib_qp *qp[2];
+	const struct ib_gid_attr *gid;
+	struct link_how how;
+};
+
+/* link.c */
+bool link_open(struct link *link, struct ib_device *dev, struct link_how how);
+void link_close(struct link *link);
+bool link_state(struct link *link, int side, enum ib_qp_state state);
+bool link_connect(struct link *link);
+bool link_revive(struct link *link);
+bool link_poll(struct link *link, int side, struct ib_wc *wc);
+bool link_quiet(struct link *link, int side);
+int link_send(struct link *link, int side, struct ib_send_wr *wr);
+int link_finish(struct link *link, int side, struct ib_send_wr *wr);
+int link_recv(struct link *link, int side, u64 wr_id);
+int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
+	      struct ib_sge *sge, u64 addr, u32 rkey);
+
+/* pages.c: memory in pages that do not lie beside each other */
+
+/**
+ * struct pages - some memory, mapped for DMA
+ * @dev: device
+ * @num: pages
+ * @page: the pages
+ * @sg: an entry for each piece
+ * @nents: of them
+ * @mapped: of them as the device sees them
+ * @offset: of the first byte in its page
+ * @length: bytes
+ */
+struct pages {
+	struct ib_device *dev;
+	u32 num;
+	struct page **page;
+	struct scatterlist *sg;
+	u32 nents;
+	int mapped;
+	u32 offset;
+	u32 length;
+};
+
+bool pages_alloc(struct pages *pages, struct ib_device *dev, u32 num);
+void pages_free(struct pages *pages);
+bool pages_map(struct pages *pages, u32 offset, u32 length);
+void pages_unmap(struct pages *pages);
+void pages_fill(struct pages *pages, u8 seed);
+void pages_set(struct pages *pages, u8 value);
+bool pages_are(struct pages *pages, u8 seed);
+bool pages_all(struct pages *pages, u8 value);
+bool pages_same_outside(struct pages *pages, u8 value);
+
+/* Memory in one piece, mapped for DMA. */
+struct buffer {
+	struct ib_device *dev;
+	u8 *mem;
+	u64 dma;
+	u32 size;
+};
+
+bool buffer_open(struct buffer *buffer, struct ib_device *dev, u32 size);
+void buffer_close(struct buffer *buffer);
+struct ib_sge buffer_sge(struct link *link, struct buffer *buffer, u32 length);
+void buffer_fill(struct buffer *buffer, u32 length, u8 seed);
+bool buffer_is(struct buffer *buffer, u32 length, u8 seed);
+
+/* fast.c */
+#define ALL_REMOTE	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
+
+int fast_reg(struct link *link, int side, struct ib_mr *mr, u32 key, int access);
+int fast_inv(struct link *link, int side, u32 key);
+bool fast_map(struct ib_mr *mr, struct pages *pages);
+
+struct verbs_test {
+	const char *name;
+	void (*run)(struct ib_device *dev, u32 seed);
+};
+
+extern const struct verbs_test fast_tests[];
+extern const struct verbs_test invalid_tests[];
+extern const struct verbs_test queue_tests[];
+extern const struct verbs_test state_tests[];
+extern const struct verbs_test rw_tests[];
+extern const struct verbs_test figure_tests[];
+
+#endif /* MOOR_VERBS_TEST_H */
