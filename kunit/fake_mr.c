@@ -61,7 +61,8 @@ bool fake_mr_find(struct fake_nic *nic, u32 key, u32 *index)
 		return !differ && (type == MOOR_MRC_TYPE_MR ||
 				   type == MOOR_MRC_TYPE_ALL);
 	return !(differ & ~(u32)MOOR_KEY_CONSUMER) &&
-	       (type == MOOR_MRC_TYPE_MW_1 || type == MOOR_MRC_TYPE_MW_2);
+	       (type == MOOR_MRC_TYPE_MW_1 || type == MOOR_MRC_TYPE_MW_2 ||
+		type == MOOR_MRC_TYPE_FAST_REG);
 }
 
 static bool fake_pte_ok(u64 pte, bool leaf)

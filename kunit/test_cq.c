@@ -209,25 +209,6 @@ static void cq_event(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* Kernel users have no rings of their own to give. */
-static void queue_kernel_user(struct kunit *test)
-{
-	struct moor_dev *mdev = test->priv;
-	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
-	struct ib_qp_init_attr qp_attr = { .qp_type = IB_QPT_RC };
-	struct moor_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
-	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, cq);
-	KUNIT_ASSERT_NOT_NULL(test, qp);
-	cq->ibcq.device = &mdev->ibdev;
-	qp->ibqp.device = &mdev->ibdev;
-	KUNIT_EXPECT_EQ(test, moor_create_cq(&cq->ibcq, &cq_attr, NULL),
-			-EOPNOTSUPP);
-	KUNIT_EXPECT_EQ(test, moor_create_qp(&qp->ibqp, &qp_attr, NULL),
-			-EOPNOTSUPP);
-}
-
 static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_life),
 	KUNIT_CASE_PARAM(cq_input, cq_bad_gen_params),
@@ -235,7 +216,6 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_answer_fault),
 	KUNIT_CASE(cq_resize),
 	KUNIT_CASE(cq_event),
-	KUNIT_CASE(queue_kernel_user),
 	{}
 };
 

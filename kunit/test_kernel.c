@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queues of the kernel and fast registration: what is written into rings and
+ * tables, and what is made of what a device writes. It executes nothing here: the
+ * CQEs are the cases' own.
+ */
+
+#include "harness.h"
+
+#define DEPTH	8
+
+/* A queue pair with one CQ, as a kernel user has them. */
+struct kernel_pair {
+	struct moor_dev *mdev;
+	struct ib_pd *pd;
+	struct moor_cq *cq;
+	struct moor_qp *qp;
+	u32 written;		/* CQEs */
+	int told;		/* the user was woken */
+};
+
+static void tell(struct ib_cq *cq, void *context)
+{
+	((struct kernel_pair *)context)->told++;
+}
+
+static struct kernel_pair *pair_open(struct kunit *test)
+{
+	struct kernel_pair *pair = kunit_kzalloc(test, sizeof(*pair), GFP_KERNEL);
+	struct ib_cq_init_attr cq_attr = { .cqe = 2 * DEPTH };
+	struct ib_qp_init_attr qp_attr = {
+		.qp_type = IB_QPT_RC,
+		.cap = { DEPTH, DEPTH, 2, 1, 0 },
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+	};
+	struct ib_cq *cq;
+	struct ib_qp *qp;
+
+	KUNIT_ASSERT_NOT_NULL(test, pair);
+	pair->mdev = test->priv;
+	pair->pd = ib_alloc_pd(&pair->mdev->ibdev, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
+	cq = ib_create_cq(&pair->mdev->ibdev, tell, NULL, pair, &cq_attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+	pair->cq = to_mcq(cq);
+	qp_attr.send_cq = cq;
+	qp_attr.recv_cq = cq;
+	qp = ib_create_qp(pair->pd, &qp_attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, qp);
+	pair->qp = to_mqp(qp);
+	return pair;
+}
+
+static void pair_close(struct kunit *test, struct kernel_pair *pair)
+{
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	ib_destroy_cq(&pair->cq->ibcq);
+	ib_dealloc_pd(pair->pd);
+	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->qps));
+	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->fast_mrs));
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&pair->mdev->mw_keys), 0);
+}
+
+static void write_cqe(struct kernel_pair *pair, struct moor_cqe cqe)
+{
+	struct moor_kernel_cq *kcq = &pair->cq->kernel;
+	struct moor_cqe *ring = kcq->ring.buf;
+	u32 index = pair->written++;
+
+	if (!cqe.qpn)
+		cqe.qpn = cpu_to_le32(pair->qp->qpn);
+	cqe.phase = cpu_to_le32(!((index >> kcq->log_cqe) & 1));
+	ring[index & (BIT(kcq->log_cqe) - 1)] = cqe;
+}
+
+static int post_sends(struct kernel_pair *pair, u32 count, u64 wr_id)
+{
+	struct ib_send_wr wr = { .opcode = IB_WR_SEND };
+	int err = 0;
+
+	while (count-- && !err) {
+		wr.wr_id = wr_id++;
+		err = ib_post_send(&pair->qp->ibqp, &wr, NULL);
+	}
+	return err;
+}
+
+static u64 slot_value(const struct moor_kernel_slot *slot)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	return nic->slots[slot->page->index * MOOR_DB_SLOTS_PER_PAGE +
+			  slot->number];
+}
+
+static void kernel_post(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_kernel_wq *sq = &pair->qp->kernel.sq;
+	struct ib_sge sge = { .addr = 0x1122, .length = 33, .lkey = 44 };
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.opcode = IB_WR_RDMA_WRITE_WITH_IMM, .num_sge = 1,
+			.sg_list = &sge, .ex.imm_data = cpu_to_be32(55),
+			.send_flags = IB_SEND_SIGNALED | IB_SEND_FENCE,
+		},
+		.remote_addr = 66, .rkey = 77,
+	};
+	const struct moor_sq_wqe *wqe = moor_wqe_at(sq, 0);
+	const struct moor_sge *put = (const void *)(wqe + 1);
+	const struct ib_send_wr *bad;
+
+	KUNIT_EXPECT_GE(test, sq->log_stride, 7);
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, NULL), 0);
+	KUNIT_EXPECT_EQ(test, wqe->opcode, MOOR_WQE_WRITE_IMM);
+	KUNIT_EXPECT_EQ(test, wqe->flags,
+			MOOR_WQE_FLAG_SIGNALED | MOOR_WQE_FLAG_FENCE);
+	KUNIT_EXPECT_EQ(test, be32_to_cpu(wqe->imm), 55);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(wqe->remote_addr), 66);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(wqe->rkey), 77);
+	KUNIT_EXPECT_EQ(test, wqe->num_sge, 1);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(put->addr), 0x1122);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->length), 33);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->lkey), 44);
+	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 1);
+	/* One that cannot be said does not take those before it along. */
+	wr.wr.next = &(struct ib_send_wr){ .opcode = IB_WR_LSO };
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
+	KUNIT_EXPECT_PTR_EQ(test, bad, wr.wr.next);
+	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 2);
+	KUNIT_EXPECT_EQ(test, post_sends(pair, DEPTH - 2, 0), 0);
+	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), DEPTH);
+	pair_close(test, pair);
+}
+
+/* A CQE ends its WQE and those before it; rings go round. */
+static void kernel_poll(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_wc wc[4];
+	u32 turn;
+
+	for (turn = 0; turn < 40; turn++) {
+		u32 last = (turn + 1) * DEPTH - 1;
+
+		KUNIT_ASSERT_EQ(test, post_sends(pair, DEPTH, turn * 100), 0);
+		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
+		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 4, wc), 0);
+		write_cqe(pair, (struct moor_cqe){
+			.opcode = MOOR_WQE_SEND, .byte_len = cpu_to_le32(9),
+			.wqe_index = cpu_to_le32(last),
+			.wr_id = cpu_to_le64(0xdead),
+		});
+		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 4, wc), 1);
+		KUNIT_EXPECT_EQ(test, wc->wr_id, turn * 100 + DEPTH - 1);
+		KUNIT_EXPECT_EQ(test, wc->status, IB_WC_SUCCESS);
+		KUNIT_EXPECT_EQ(test, wc->opcode, IB_WC_SEND);
+		KUNIT_EXPECT_EQ(test, wc->byte_len, 9);
+		KUNIT_EXPECT_PTR_EQ(test, wc->qp, &pair->qp->ibqp);
+		KUNIT_EXPECT_EQ(test, (u32)slot_value(&pair->cq->kernel.slot),
+				turn + 1);
+	}
+	pair_close(test, pair);
+}
+
+struct lie {
+	const char *name;
+	u32 qpn_xor;
+	u32 index;
+	u8 opcode;
+	u8 status;
+	bool stops;		/* the device */
+	int wcs;
+};
+
+/* Two sends have been posted, no receive. */
+static const struct lie lies[] = {
+	{ "true", 0, 1, MOOR_WQE_SEND, 0, false, 1 },
+	{ "no such queue pair", 1, 0, MOOR_WQE_SEND, 0, false, 0 },
+	{ "not posted yet", 0, 2, MOOR_WQE_SEND, 0, true, 0 },
+	{ "long ago", 0, ~0U, MOOR_WQE_SEND, 0, true, 0 },
+	{ "another queue", 0, 0, MOOR_CQE_RECV, 0, true, 0 },
+	{ "unknown opcode", 0, 0, 0x7f, 0, false, 1 },
+	{ "unknown status", 0, 0, MOOR_WQE_SEND, 0xff, false, 1 },
+};
+
+static void lie_desc(const struct lie *lie, char *desc)
+{
+	strscpy(desc, lie->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(lie, lies, lie_desc);
+
+static void kernel_lie(struct kunit *test)
+{
+	const struct lie *lie = test->param_value;
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_wc wc;
+
+	KUNIT_ASSERT_EQ(test, post_sends(pair, 2, 5), 0);
+	write_cqe(pair, (struct moor_cqe){
+		.qpn = cpu_to_le32(pair->qp->qpn ^ lie->qpn_xor),
+		.opcode = lie->opcode, .status = lie->status,
+		.wqe_index = cpu_to_le32(lie->index),
+	});
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), lie->wcs);
+	if (lie->wcs) {
+		KUNIT_EXPECT_EQ(test, wc.wr_id, 5 + lie->index);
+		KUNIT_EXPECT_LE(test, wc.status, IB_WC_GENERAL_ERR);
+	}
+	if (lie->stops)
+		moor_kunit_wait(test, moor_is_dead(pair->mdev));
+	flush_work(&pair->mdev->fatal_work);
+	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), lie->stops);
+	pair_close(test, pair);
+}
+
+/* Of a dead device all that was posted is flushed, and who waits is told. */
+static void kernel_dead(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_recv_wr recv = { .wr_id = 70 };
+	struct ib_wc wc[8];
+	int n;
+
+	post_sends(pair, 3, 10);
+	ib_post_recv(&pair->qp->ibqp, &recv, NULL);
+	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
+	moor_hw_kill(pair->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, pair->told, 1);
+	KUNIT_EXPECT_EQ(test, ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP |
+					       IB_CQ_REPORT_MISSED_EVENTS), 1);
+	n = ib_poll_cq(&pair->cq->ibcq, 8, wc);
+	KUNIT_ASSERT_EQ(test, n, 4);
+	while (n--)
+		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
+	KUNIT_EXPECT_EQ(test, wc[0].wr_id, 10);
+	KUNIT_EXPECT_EQ(test, wc[3].wr_id, 70);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 8, wc), 0);
+	KUNIT_EXPECT_EQ(test, ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP |
+					       IB_CQ_REPORT_MISSED_EVENTS), 0);
+	/* What comes later too. */
+	post_sends(pair, 1, 20);
+	KUNIT_EXPECT_EQ(test, pair->told, 2);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 8, wc), 1);
+	pair_close(test, pair);
+}
+
+/* Page 0 first, then pages that are the driver's from then on. */
+static void kernel_slots(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	const u32 first = MOOR_DB_SLOTS_PER_PAGE - MOOR_DB_SLOT_KERNEL_FIRST;
+	const u32 all = first + (FAKE_DB_PAGES - 1) * MOOR_DB_SLOTS_PER_PAGE;
+	struct moor_kernel_slot *slots, one;
+	u32 i;
+
+	slots = kunit_kcalloc(test, all, sizeof(*slots), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, slots);
+	for (i = 0; i < all; i++) {
+		KUNIT_ASSERT_EQ(test, moor_kernel_slot_alloc(mdev, &slots[i]), 0);
+		KUNIT_ASSERT_EQ(test, le32_to_cpu(moor_kernel_slot_location(&slots[i])),
+				i + MOOR_DB_SLOT_KERNEL_FIRST);
+	}
+	KUNIT_EXPECT_EQ(test, moor_kernel_slot_alloc(mdev, &one), -ENOMEM);
+	moor_kernel_slot_free(mdev, &slots[7]);
+	KUNIT_EXPECT_EQ(test, moor_kernel_slot_alloc(mdev, &slots[7]), 0);
+	KUNIT_EXPECT_EQ(test, slots[7].number, 7 + MOOR_DB_SLOT_KERNEL_FIRST);
+	for (i = 0; i < all; i++)
+		moor_kernel_slot_free(mdev, &slots[i]);
+	moor_kernel_slot_free(mdev, &slots[0]);
+}
+
+static struct moor_fast_mr *fast_open(struct kunit *test,
+				      struct kernel_pair *pair, u32 pages)
+{
+	struct ib_mr *mr = ib_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, pages);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	return to_fast_mr(mr);
+}
+
+static void fast_map(struct kunit *test, struct moor_fast_mr *fast, u64 addr)
+{
+	struct scatterlist sg;
+
+	sg_init_table(&sg, 1);
+	sg_dma_address(&sg) = addr;
+	sg_dma_len(&sg) = 2 * PAGE_SIZE;
+	KUNIT_ASSERT_EQ(test, ib_map_mr_sg(&fast->mr.ibmr, &sg, 1, NULL, PAGE_SIZE),
+			1);
+}
+
+static int fast_post(struct kernel_pair *pair, struct moor_fast_mr *fast,
+		     int access)
+{
+	struct ib_reg_wr wr = {
+		.wr.opcode = IB_WR_REG_MR,
+		.mr = &fast->mr.ibmr,
+		.key = fast->mr.ibmr.rkey,
+		.access = access,
+	};
+
+	return ib_post_send(&pair->qp->ibqp, &wr.wr, NULL);
+}
+
+/* First entry of the table that the WQE of an index names. */
+static u64 fast_first_page(struct kernel_pair *pair, u32 index)
+{
+	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, index);
+	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
+	const __le64 *table = fake_dma(le64_to_cpu(reg->xlat.root) & MOOR_PTE_ADDR);
+
+	return le64_to_cpu(*table) & MOOR_PTE_ADDR;
+}
+
+static void fast_entry(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 3);
+	const struct moor_mr_context *entry = moor_kunit_entry(fast->mr.key);
+	struct moor_dev *mdev = pair->mdev;
+
+	KUNIT_EXPECT_EQ(test, FIELD_GET(MOOR_MRC_TYPE, le64_to_cpu(entry->valid)),
+			MOOR_MRC_TYPE_FAST_REG);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->max_pages), 3);
+	KUNIT_EXPECT_EQ(test, entry->access, 0);
+	KUNIT_EXPECT_EQ(test, entry->length, 0);
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_SG_GAPS, 1)));
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 0)));
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG,
+						     MOOR_FAST_MAX_PAGES + 1)));
+	moor_hw_kill(mdev, "a case asked for it");
+	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 1),
+			    ERR_PTR(-EIO));
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pair_close(test, pair);
+}
+
+static void fast_without(struct kunit *test)
+{
+	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_FAST_REG);
+	struct ib_pd *pd = moor_kunit_pd(test);
+
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_fast_reg_page_list_len, 0);
+	KUNIT_EXPECT_FALSE(test, mdev->ibdev.attrs.device_cap_flags &
+				 IB_DEVICE_MEM_MGT_EXTENSIONS);
+	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1),
+			    ERR_PTR(-EOPNOTSUPP));
+	moor_kunit_pd_free(test, pd);
+}
+
+/* Mapping never writes the table that the last REG_MR took. */
+static void fast_tables(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	fast_map(test, fast, 0x20000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	fast_map(test, fast, 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	fast_map(test, fast, 0x40000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x40000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_ON_DEMAND), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pair_close(test, pair);
+}
+
+/* One that fails gives its table back: the one before is in use still. */
+static void fast_failed(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	struct ib_wc wc;
+
+	fast_map(test, fast, 0x10000);
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	fast_map(test, fast, 0x20000);
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	write_cqe(pair, (struct moor_cqe){
+		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(1),
+	});
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	fast_map(test, fast, 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
+	/* An MR that is gone by then does not matter. */
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	write_cqe(pair, (struct moor_cqe){
+		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(2),
+	});
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	pair_close(test, pair);
+}
+
+static struct kunit_case kernel_cases[] = {
+	KUNIT_CASE(kernel_post),
+	KUNIT_CASE(kernel_poll),
+	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
+	KUNIT_CASE(kernel_dead),
+	KUNIT_CASE(kernel_slots),
+	KUNIT_CASE(fast_entry),
+	KUNIT_CASE(fast_without),
+	KUNIT_CASE(fast_tables),
+	KUNIT_CASE(fast_failed),
+	{}
+};
+
+static struct kunit_suite kernel_suite = {
+	.name = "moor_kernel",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = kernel_cases,
+};
+
+kunit_test_suite(kernel_suite);
