@@ -141,21 +141,28 @@ void requester_reset(struct nic *nic, struct qp *qp)
 }
 
 /*
- * Key to bounds of all SGEs, before the responder sees anything. From the last
- * to the first, so that the stream stands where the message begins.
+ * Key to bounds of all SGEs, before the responder sees anything. What is granted
+ * of the first stays with the request, for its first packet.
  */
 static uint8_t check_sges(struct nic *nic, struct request *r)
 {
+	struct stream other, *s = &r->local;
 	uint8_t syndrome;
 	uint32_t i;
 
-	for (i = r->wqe.num_sge; i--;) {
-		if (!r->wqe.sge[i].length)
+	for (i = 0; i < r->wqe.num_sge; i++) {
+		struct segment *sge = &r->wqe.sge[i];
+
+		if (!sge->length)
 			continue;
-		r->local.current = i;
-		syndrome = stream_grant(nic, &r->local, r->wqe.sge[i].length);
+		if (s == &r->local)
+			s->current = i;
+		else
+			stream_init(s, r->local.actor, sge, 1, r->local.need);
+		syndrome = stream_grant(nic, s, sge->length);
 		if (syndrome)
 			return syndrome;
+		s = &other;
 	}
 	return MOOR_SYN_NONE;
 }

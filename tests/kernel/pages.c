@@ -101,7 +101,7 @@ static bool visit(struct pages *pages, bool inside, bool put, bool patterned,
 			 byte % PAGE_SIZE;
 
 		in_range = byte - pages->offset;
-		if (inside == (in_range >= pages->length))
+		if (inside != (in_range < pages->length))
 			continue;
 		if (put)
 			*at = patterned ? pattern(value, in_range) : value;

@@ -250,16 +250,10 @@ bool next_event(struct guest *g, unsigned int eqn, struct moor_eqe *eqe)
 	return true;
 }
 
-uint8_t make_qp_of_type(struct guest *g, struct guest_qp *qp, uint8_t type,
-			uint32_t qpn, uint32_t pd, const struct guest_cq *scq,
-			const struct guest_cq *rcq)
-{
-	return make_flagged_qp(g, qp, qpn, pd, scq, rcq, 0);
-}
-
-uint8_t make_flagged_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
+uint8_t make_special_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
 			uint32_t pd, const struct guest_cq *scq,
-			const struct guest_cq *rcq, uint8_t flags)
+			const struct guest_cq *rcq, uint8_t type,
+			uint8_t flags)
 {
 	struct moor_cmd_create_qp cmd = {
 		.type = type,
@@ -285,7 +279,7 @@ uint8_t make_flagged_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
 uint8_t make_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn, uint32_t pd,
 		const struct guest_cq *scq, const struct guest_cq *rcq)
 {
-	return make_qp_of_type(g, qp, MOOR_QP_RC, qpn, pd, scq, rcq);
+	return make_special_qp(g, qp, qpn, pd, scq, rcq, MOOR_QP_RC, 0);
 }
 
 uint8_t modify(struct guest *g, struct moor_cmd_modify_qp *cmd, uint32_t qpn)

@@ -69,15 +69,12 @@ bool poll_cq(struct guest *g, struct guest_cq *cq, struct moor_cqe *cqe);
 void arm_cq(struct guest *g, struct guest_cq *cq, enum moor_cq_arm how);
 bool next_event(struct guest *g, unsigned int eqn, struct moor_eqe *eqe);
 
-uint8_t make_qp_of_type(struct guest *g, struct guest_qp *qp, uint8_t type,
-			uint32_t qpn, uint32_t pd, const struct guest_cq *scq,
-			const struct guest_cq *rcq);
 uint8_t make_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn, uint32_t pd,
 		const struct guest_cq *scq, const struct guest_cq *rcq);
-/* With MOOR_QP_FLAG_*. */
-uint8_t make_flagged_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
+uint8_t make_special_qp(struct guest *g, struct guest_qp *qp, uint32_t qpn,
 			uint32_t pd, const struct guest_cq *scq,
-			const struct guest_cq *rcq, uint8_t flags);
+			const struct guest_cq *rcq, uint8_t type,
+			uint8_t flags);
 /* To RTS, connected to @peer. */
 void connect_qp(struct guest *g, struct guest_qp *qp, uint32_t peer);
 uint8_t modify(struct guest *g, struct moor_cmd_modify_qp *cmd, uint32_t qpn);

@@ -28,8 +28,8 @@ static void start(bool strict, uint8_t flags)
 	guest_set_gid(g, 0, 1);
 	for (i = 0; i < 2; i++)
 		if (make_cq(g, &cq[i], i, 8) ||
-		    make_flagged_qp(g, &qp[i], 0x4000u * (i + 1) + 3 + i, PD,
-				    &cq[i], &cq[i], flags))
+		    make_special_qp(g, &qp[i], 0x4000u * (i + 1) + 3 + i, PD,
+				    &cq[i], &cq[i], MOOR_QP_RC, flags))
 			ok(false, "create CQ, QP");
 	for (i = 0; i < 3; i++)
 		buf[i] = take(g, LEN);

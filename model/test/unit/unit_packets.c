@@ -72,9 +72,8 @@ static void world_start(uint8_t type)
 	memset(w.qp, 0, sizeof(w.qp));
 	for (i = 0; i < 2; i++) {
 		if (make_cq(w.g, &w.cq[i], i, 8) ||
-		    make_qp_of_type(w.g, &w.qp[i], type,
-				    0x4000u * (i + 1) + 3 + i, PD, &w.cq[i],
-				    &w.cq[i]))
+		    make_special_qp(w.g, &w.qp[i], 0x4000u * (i + 1) + 3 + i,
+				    PD, &w.cq[i], &w.cq[i], type, 0))
 			abort();
 		w.buf[i] = take(w.g, SIZE);
 		w.key[i] = make_mr(w.g, PD, RIGHTS, w.buf[i], SIZE);
