@@ -95,13 +95,15 @@ static bool visit(struct pages *pages, bool inside, bool put, bool patterned,
 		  u8 value)
 {
 	u32 byte, in_range;
+	bool outside;
 
 	for (byte = 0; byte < pages->num * PAGE_SIZE; byte++) {
 		u8 *at = (u8 *)page_address(pages->page[byte / PAGE_SIZE]) +
 			 byte % PAGE_SIZE;
 
 		in_range = byte - pages->offset;
-		if (inside != (in_range < pages->length))
+		outside = in_range >= pages->length;
+		if (inside == outside)
 			continue;
 		if (put)
 			*at = patterned ? pattern(value, in_range) : value;
