@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "log.h"
+#include "base/log.h"
+#include "control/control.h"
 #include "options.h"
-#include "vfio_user.h"
+#include "pci/vfio_user.h"
 
 /* While the NIC works, how long a message of the client may wait for a look. */
 #define LOOK_NS		20000u

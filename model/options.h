@@ -2,7 +2,7 @@
 #ifndef MODEL_OPTIONS_H
 #define MODEL_OPTIONS_H
 
-#include "endpoint.h"
+#include "pci/endpoint.h"
 
 struct options {
 	const char *socket;

@@ -11,11 +11,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "endpoint.h"
 #include "input.h"
 #include "moor/moor_hw.h"
 #include "nic_stub.h"
-#include "pci_config.h"
+#include "pci/endpoint.h"
+#include "pci/pci_config.h"
 
 #define CONFIG		VFIO_PCI_CONFIG_REGION_INDEX
 #define MAX_ACCESS	256u

@@ -18,8 +18,8 @@
 
 #include "input.h"
 #include "moor/moor_hw.h"
-#include "vfio_message.h"
-#include "vfio_user.h"
+#include "pci/vfio_message.h"
+#include "pci/vfio_user.h"
 
 #define MEM_SIZE	(64u << 10)
 #define BASE		0x100000ull

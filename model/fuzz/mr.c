@@ -7,9 +7,9 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "memory/relaxed.h"
+#include "memory/transfer.h"
 #include "queue.h"
-#include "relaxed.h"
-#include "transfer.h"
 
 static const struct moor_mr_context *entry_of(uint32_t index)
 {

@@ -3,7 +3,7 @@
 #ifndef FUZZ_NIC_STUB_H
 #define FUZZ_NIC_STUB_H
 
-#include "nic.h"
+#include "device/nic.h"
 
 struct nic_stub {
 	void (*raise)(void *ctx, unsigned int vector);

@@ -3,7 +3,7 @@
 #ifndef FUZZ_QUEUE_H
 #define FUZZ_QUEUE_H
 
-#include "qp.h"
+#include "transport/qp.h"
 #include "world.h"
 
 #define SLOT_BYTES	(1u << WORLD_LOG_STRIDE)

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "input.h"
-#include "log.h"
 
 /* After a few looks a quantum of nic_run() is over. */
 #define CLOCK_STEP_NS	10000u

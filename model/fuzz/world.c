@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "qp.h"
+#include "transport/qp.h"
 #include "world.h"
 
 /* What one input may cost; transfers of a quantum are bounded by the NIC. */

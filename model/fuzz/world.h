@@ -7,9 +7,9 @@
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
 
-#include "engine.h"
+#include "base/engine.h"
 #include "input.h"
-#include "mr_state.h"
+#include "memory/mr_state.h"
 
 #define WORLD_PAGES	32u
 #define WORLD_SIZE	(WORLD_PAGES * MOOR_PAGE_SIZE)

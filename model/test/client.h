@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "nic.h"
-#include "vfio_message.h"
+#include "device/nic.h"
+#include "pci/vfio_message.h"
 
 /* TAP. */
 void check(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dma_map.h"
-#include "log.h"
+#include "base/dma_map.h"
+#include "base/log.h"
+#include "device/nic.h"
 #include "moor/moor_hw.h"
-#include "nic.h"
 
 #define GUEST_MEMORY	(64u << 20)
 #define GUEST_BASE	0x100000000ull	/* DMA address of its first byte */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "mr.h"
+#include "memory/mr.h"
 
 #define PD	5
 #define REMOTE	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "mr_state.h"
+#include "memory/mr_state.h"
 
 #define PD		5
 #define QPN		0x4003

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "translate.h"
+#include "memory/translate.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \

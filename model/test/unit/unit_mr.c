@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "transfer.h"
+#include "memory/transfer.h"
 
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
 		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC)

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "base/engine.h"
 #include "guest.h"
-#include "packet.h"
-#include "port.h"
+#include "transport/packet.h"
+#include "transport/port.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \

@@ -2,8 +2,8 @@
 /* RC in loopback: data, statuses, errors, notification. */
 #include <string.h>
 
+#include "base/timer.h"
 #include "guest.h"
-#include "timer.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "transfer.h"
+#include "memory/transfer.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \

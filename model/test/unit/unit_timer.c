@@ -2,8 +2,8 @@
 /* Timers end in order, once, and not when stopped. */
 #include <stdlib.h>
 
+#include "base/timer.h"
 #include "guest.h"
-#include "timer.h"
 
 #define TIMERS	1000
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "translate.h"
+#include "memory/translate.h"
 
 #define P	MOOR_PTE_PRESENT
 #define W	MOOR_PTE_WRITABLE

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which rule of the hardware interface refused something, for the log. */
+#include <stddef.h>
+
+#include "base/rules.h"
+#include "memory/mr.h"
+
+/* What no table has is a mistake of ours, and no reason to fail. */
+#define LOOK_UP(table, at)						\
+	((at) < sizeof(table) / sizeof((table)[0]) && (table)[at] ?	\
+	 (table)[at] : "HWI SYN-2")
+
+const char *command_rule(uint8_t status)
+{
+	static const char *const rules[] = {
+		[MOOR_CMD_BAD_OPCODE] = "HWI CMD-9",
+		[MOOR_CMD_BAD_RESERVED] = "HWI CMD-10",
+		[MOOR_CMD_BAD_PARAM] = "HWI CMD-11",
+		[MOOR_CMD_BAD_INDEX] = "HWI CMD-12",
+		[MOOR_CMD_BAD_STATE] = "HWI CMD-13",
+		[MOOR_CMD_BUSY] = "HWI CMD-14",
+		[MOOR_CMD_NO_RESOURCE] = "HWI CMD-15",
+		[MOOR_CMD_DMA_FAULT] = "HWI CMD-16",
+	};
+
+	return LOOK_UP(rules, status);
+}
+
+static const char *bind_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI MW-2 or MW-8",
+		[MOOR_SYN_PD] = "HWI MW-4 or MW-9",
+		[MOOR_SYN_RIGHTS] = "HWI MW-10 to MW-12",
+		[MOOR_SYN_BOUNDS] = "HWI MW-13",
+		[MOOR_SYN_LENGTH] = "HWI MW-7",
+		[MOOR_SYN_WINDOW] = "HWI MW-5",
+	};
+
+	return LOOK_UP(rules, syndrome);
+}
+
+static const char *invalidation_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI INV-7",
+		[MOOR_SYN_PD] = "HWI INV-2",
+		[MOOR_SYN_WINDOW] = "HWI INV-1",
+	};
+
+	return LOOK_UP(rules, syndrome);
+}
+
+static const char *registration_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI FR-4 or FR-7",
+		[MOOR_SYN_PD] = "HWI FR-6",
+		[MOOR_SYN_RIGHTS] = "HWI FR-8",
+		[MOOR_SYN_LENGTH] = "HWI FR-9",
+		[MOOR_SYN_BOUNDS] = "HWI FR-10",
+		[MOOR_SYN_TRANSLATION] = "HWI FR-11",
+	};
+
+	return LOOK_UP(rules, syndrome);
+}
+
+const char *work_rule(uint8_t opcode, uint8_t status, uint8_t syndrome)
+{
+	/* Why the responder refuses is its own to know. */
+	static const char *const rules[] = {
+		[MOOR_WC_LOC_LEN_ERR] = "HWI RC-4",
+		[MOOR_WC_LOC_QP_OP_ERR] = "HWI RC-5",
+		[MOOR_WC_REM_INV_REQ_ERR] = "HWI SYN-3",
+		[MOOR_WC_REM_ACCESS_ERR] = "HWI SYN-3",
+		[MOOR_WC_REM_OP_ERR] = "HWI SYN-3",
+		[MOOR_WC_RETRY_EXC_ERR] = "HWI RC-11",
+		[MOOR_WC_RNR_RETRY_EXC_ERR] = "HWI RC-10",
+	};
+
+	if (status == MOOR_WC_LOC_PROT_ERR)
+		return syndrome_rule(syndrome);
+	if (status != MOOR_WC_MW_BIND_ERR)
+		return LOOK_UP(rules, status);
+	if (opcode == MOOR_WQE_BIND_MW)
+		return bind_rule(syndrome);
+	if (opcode == MOOR_WQE_REG_MR)
+		return registration_rule(syndrome);
+	return invalidation_rule(syndrome);
+}

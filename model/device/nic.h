@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The NIC as its PCIe front sees it: registers, doorbells, work. One thread
+ * calls everything here; nothing blocks.
+ */
+#ifndef MODEL_NIC_H
+#define MODEL_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dma_map.h"
+#include "base/impairment.h"
+
+#define NIC_MR_BAR_SIZE		(4u << 20)	/* BAR2: the context table */
+#define NIC_DB_BAR_SIZE		(16u << 20)	/* BAR4, laid out as follows */
+#define NIC_DB_PAGES		1024u
+#define NIC_KICK_OFFSET		(4u << 20)
+#define NIC_DM_OFFSET		(8u << 20)
+#define NIC_DM_SIZE		(4u << 20)
+#define NIC_NUM_VECTORS		18u
+
+struct nic;
+
+struct nic_config {
+	uint64_t node_guid;	/* EUI-64, its first byte in bits 63:56 */
+	uint8_t mac[6];
+	bool strict;		/* do what the specification only allows */
+	bool sync_commands;	/* a command is done when its kick returns */
+	uint64_t seed;
+	struct impairment impairment;	/* of packets, from the start */
+};
+
+/**
+ * nic_create - a NIC in the state after power-on
+ * @cfg:	identity and switches; copied
+ * @dma:	the memory that the guest maps for DMA
+ * @mr_bar:	memory of BAR2, NIC_MR_BAR_SIZE bytes; the guest writes to it
+ * @db_bar:	memory of BAR4, NIC_DB_BAR_SIZE bytes; the guest writes to it
+ * @raise:	raises an MSI-X vector
+ * @ctx:	first argument of @raise
+ *
+ * Return: the NIC, or NULL when there is no memory.
+ */
+struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
+		       void *mr_bar, void *db_bar,
+		       void (*raise)(void *ctx, unsigned int vector), void *ctx);
+void nic_destroy(struct nic *nic);
+
+/* BAR0 below the MSI-X table. @size is 4 or 8, @offset a multiple of it. */
+uint64_t nic_reg_read(struct nic *nic, uint32_t offset, unsigned int size);
+void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
+		   unsigned int size);
+
+/* A write to a kick page: look at this slot. */
+void nic_kick(struct nic *nic, uint32_t page, uint32_t slot);
+
+/* FLR, the client went away, power-on. */
+void nic_reset(struct nic *nic);
+
+/* Off: no DMA, no interrupts, queue pairs stand still. */
+void nic_set_bus_master(struct nic *nic, bool on);
+
+/*
+ * A bounded quantum of work. Return: true when there was any, and there may be
+ * more.
+ */
+bool nic_run(struct nic *nic);
+
+/*
+ * Sets the dozing word, then looks at the doorbells once more. Return: false
+ * when there is work, and the caller must not block.
+ */
+bool nic_doze(struct nic *nic);
+
+/* Clears the dozing word. */
+void nic_wake(struct nic *nic);
+
+/* CLOCK_MONOTONIC in nanoseconds of the next timer; UINT64_MAX: none. */
+uint64_t nic_next_deadline(struct nic *nic);
+
+#endif /* MODEL_NIC_H */

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory regions: look-up, checks, dynamic state, revoke (HWI 6). */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "base/dma_map.h"
+#include "base/log.h"
+#include "memory/mr_state.h"
+#include "memory/relaxed.h"
+
+const char *syndrome_name(uint8_t syndrome)
+{
+	static const char *const names[] = {
+		[MOOR_SYN_NONE] = "none",
+		[MOOR_SYN_KEY] = "no valid entry under this key",
+		[MOOR_SYN_PD] = "another PD",
+		[MOOR_SYN_RIGHTS] = "access right missing",
+		[MOOR_SYN_BOUNDS] = "out of bounds",
+		[MOOR_SYN_TRANSLATION] = "translation absent or malformed",
+		[MOOR_SYN_DMA] = "DMA address refused",
+		[MOOR_SYN_QP_RIGHTS] = "not allowed by the responder QP",
+		[MOOR_SYN_ALIGNMENT] = "not aligned",
+		[MOOR_SYN_WQE] = "malformed work request",
+		[MOOR_SYN_LENGTH] = "length",
+		[MOOR_SYN_WINDOW] = "another QP's window",
+		[MOOR_SYN_NO_RESPONDER] = "nothing answered",
+	};
+
+	return syndrome < sizeof(names) / sizeof(names[0]) ?
+	       names[syndrome] : "?";
+}
+
+const char *syndrome_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI ACC-3",
+		[MOOR_SYN_PD] = "HWI ACC-7",
+		[MOOR_SYN_RIGHTS] = "HWI ACC-9",
+		[MOOR_SYN_BOUNDS] = "HWI ACC-12",
+		[MOOR_SYN_TRANSLATION] = "HWI ACC-13",
+		[MOOR_SYN_DMA] = "HWI ACC-14",
+		[MOOR_SYN_QP_RIGHTS] = "HWI ACC-10",
+		[MOOR_SYN_WINDOW] = "HWI ACC-5",
+	};
+	bool known = syndrome < sizeof(rules) / sizeof(rules[0]);
+
+	return known && rules[syndrome] ? rules[syndrome] : "HWI ACC-1";
+}
+
+static const struct moor_mr_context *entry_memory(struct nic *nic,
+						  uint32_t index)
+{
+	return (const struct moor_mr_context *)nic->mr_bar + index;
+}
+
+/*
+ * Loads valid word, body, valid word; the driver may be writing (HWI MR-9).
+ * Return: true when both words agree.
+ */
+static bool read_entry(struct nic *nic, uint32_t index,
+		       struct moor_mr_context *entry)
+{
+	const uint64_t *from = (const uint64_t *)entry_memory(nic, index);
+	uint64_t *to = (uint64_t *)entry;
+	unsigned int i;
+
+	to[0] = __atomic_load_n(&from[0], __ATOMIC_ACQUIRE);
+	if (!(le64toh(to[0]) & MOOR_MRC_TYPE))
+		return false;
+	for (i = 1; i < sizeof(*entry) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&from[0], __ATOMIC_RELAXED) == to[0];
+}
+
+/* The dynamic state of the entry that holds @word. */
+static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
+					uint64_t word)
+{
+	struct mr_dynamic *dyn = &nic->mr[index];
+
+	if (dyn->word != word) {
+		if (dyn->bound)
+			mw_unbind(nic, index);
+		*dyn = (struct mr_dynamic){
+			.word = word, .key = word >> 32,
+			.epoch = dyn->epoch + 1,
+		};
+	}
+	return dyn;
+}
+
+/* Windows have no body, and ALL has no translation (HWI MR-4). */
+static bool body_clear(const struct moor_mr_context *e)
+{
+	static const struct moor_xlat no_xlat;
+
+	return !e->iova && !e->length &&
+	       !memcmp(&e->xlat, &no_xlat, sizeof(no_xlat));
+}
+
+static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
+{
+	uint64_t length = le64toh(e->length), last;
+
+	if (!length || length > NIC_MAX_MR_SIZE ||
+	    __builtin_add_overflow(le64toh(e->iova), length - 1, &last) ||
+	    !xlat_decode(xlat, &e->xlat))
+		return false;
+	return !__builtin_add_overflow(xlat->offset, length - 1, &last);
+}
+
+/* Does the type have the form that HWI MR-3 and MR-4 give it, in its own range? */
+static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
+			      struct xlat *xlat)
+{
+	uint64_t word = le64toh(e->valid);
+	bool consumer = index >= NIC_MR_CONSUMER_FIRST;
+
+	if ((word & MOOR_MRC_RESERVED) || !e->max_pages == is_fast(word) ||
+	    (le32toh(e->pd) & ~NIC_NUMBER_MASK) ||
+	    (le32toh(e->access) & ~MOOR_ACCESS_ALL) ||
+	    index < MOOR_MR_INDEX_FIRST)
+		return false;
+
+	switch (word & MOOR_MRC_TYPE) {
+	case MOOR_MRC_TYPE_MR:
+		return !consumer && body_well_formed(e, xlat);
+	case MOOR_MRC_TYPE_ALL:
+		return !consumer && body_clear(e);
+	case MOOR_MRC_TYPE_FAST_REG:
+	case MOOR_MRC_TYPE_MW_1:
+	case MOOR_MRC_TYPE_MW_2:
+		return consumer && !e->access && body_clear(e);
+	default:
+		return false;
+	}
+}
+
+struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
+				 struct moor_mr_context *entry,
+				 struct xlat *xlat)
+{
+	const struct moor_mr_context *kept = NULL;
+	struct mr_dynamic *dyn;
+
+	if (nic->strict)
+		kept = mr_strict_entry(nic, index);
+	if (kept)
+		*entry = *kept;
+	else if (!read_entry(nic, index, entry))
+		return NULL;
+	if (!entry_well_formed(entry, index, xlat))
+		return NULL;
+	dyn = dynamic_state(nic, index, le64toh(entry->valid));
+	if (nic->strict && !kept && !dyn->revoked)
+		mr_strict_keep(nic, index, entry);
+	if (dyn->registered)
+		mr_fast_show(nic, index, entry, xlat);
+	return dyn;
+}
+
+static uint8_t check_rights(uint32_t have, uint32_t need)
+{
+	/* Remote write and atomics need local write too (HWI MR-5). */
+	if (need & WRITING_RIGHTS)
+		need |= MOOR_ACCESS_LOCAL_WRITE;
+	return (have & need) == need ? MOOR_SYN_NONE : MOOR_SYN_RIGHTS;
+}
+
+static uint8_t grant_all(uint64_t addr, uint64_t len, struct mr_grant *grant)
+{
+	uint64_t last;
+
+	if (__builtin_add_overflow(addr, len - 1, &last))
+		return MOOR_SYN_BOUNDS;
+	grant->kind = MR_KIND_ALL;
+	grant->first = addr;
+	return MOOR_SYN_NONE;
+}
+
+uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
+			uint32_t key, uint64_t addr, uint64_t len,
+			uint32_t need, struct mr_grant *grant)
+{
+	uint32_t index = key_index(key);
+	struct moor_mr_context entry;
+	struct mr_dynamic *dyn;
+	uint8_t syndrome;
+	bool all;
+
+	grant->index = index;
+	grant->epoch = 0;
+	grant->write = need & WRITING_RIGHTS;
+	grant->relaxed = false;
+	if (key == NIC_NULL_LKEY && !(need & REMOTE_RIGHTS)) {
+		grant->kind = MR_KIND_NULL;
+		return MOOR_SYN_NONE;
+	}
+
+	dyn = mr_find_entry(nic, index, &entry, &grant->xlat);
+	if (!dyn || dyn->key != key || dyn->revoked)
+		return MOOR_SYN_KEY;
+	if (is_window(dyn->word))
+		return mw_grant(nic, actor, index, &entry, addr, len, need,
+				grant);
+	if (is_fast(dyn->word) && !dyn->registered)
+		return MOOR_SYN_KEY;
+	all = FIELD(MOOR_MRC_TYPE, dyn->word) == MOOR_MRC_TYPE_ALL;
+	if (all && !actor->kernel)
+		return MOOR_SYN_KEY;
+	grant->epoch = dyn->epoch;
+	if (le32toh(entry.pd) != actor->pd)
+		return MOOR_SYN_PD;
+	syndrome = check_rights(le32toh(entry.access), need);
+	if (syndrome)
+		return syndrome;
+	grant->relaxed = le32toh(entry.access) & MOOR_ACCESS_RELAXED_ORDERING;
+	if (all)
+		return grant_all(addr, len, grant);
+
+	if (!range_inside(addr, len, le64toh(entry.iova),
+			  le64toh(entry.length)))
+		return MOOR_SYN_BOUNDS;
+	grant->kind = MR_KIND_TABLE;
+	grant->first = grant->xlat.offset + (addr - le64toh(entry.iova));
+	grant->node.entries = NULL;
+	return MOOR_SYN_NONE;
+}
+
+uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
+		     uint64_t *len, uint8_t **ptr)
+{
+	struct xlat_leaf leaf;
+	uint8_t syndrome;
+
+	if (grant->kind == MR_KIND_ALL) {
+		*ptr = dma_map_ptr(nic->dma, grant->first + off, len,
+				   grant->write);
+		return *ptr && *len ? MOOR_SYN_NONE : MOOR_SYN_DMA;
+	}
+
+	if (nic->strict)
+		syndrome = mr_strict_walk(nic, grant, grant->first + off,
+					  &leaf);
+	else
+		syndrome = xlat_walk(nic, &grant->xlat, grant->first + off,
+				     &leaf, &grant->node);
+	if (syndrome)
+		return syndrome;
+	return xlat_host(nic, grant->xlat.memory, &leaf, len, grant->write,
+			 ptr);
+}
+
+/* The bits of a key that revoke and query compare. */
+static uint32_t compared_bits(uint32_t key)
+{
+	return key_index(key) >= NIC_MR_CONSUMER_FIRST ?
+	       ~(uint32_t)MOOR_KEY_CONSUMER : ~0u;
+}
+
+struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
+			       struct moor_mr_context *entry)
+{
+	struct mr_dynamic *dyn;
+	struct xlat xlat;
+
+	dyn = mr_find_entry(nic, key_index(key), entry, &xlat);
+	if (!dyn || ((le64toh(entry->valid) >> 32) ^ key) & compared_bits(key))
+		return NULL;
+	return dyn;
+}
+
+static void revoke_entry(struct nic *nic, uint32_t index,
+			 struct mr_dynamic *dyn)
+{
+	struct moor_mr_context now;
+
+	if (dyn->bound)
+		mw_unbind(nic, index);
+	dyn->revoked = true;
+	if (!nic->strict)
+		return;
+	/* What was kept may be older than what is in the table. */
+	mr_strict_drop(nic, index);
+	if (read_entry(nic, index, &now))
+		dynamic_state(nic, index, le64toh(now.valid))->revoked = true;
+}
+
+/*
+ * HWI REV-1 to REV-5. One thread does all DMA and does it before it takes the next
+ * command: what was started through a key is done when we get here.
+ */
+uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
+		  struct moor_cpl *cpl)
+{
+	const struct moor_cmd_mr_revoke *cmd = (const void *)raw;
+	struct moor_cpl_mr_revoke *out = (void *)cpl->out;
+	uint32_t count = le32toh(cmd->count);
+	uint32_t busy = 0, unknown = 0, i;
+
+	if (!count || count > MOOR_REVOKE_MAX_KEYS)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_mr_revoke, count);
+	for (i = count; i < MOOR_REVOKE_MAX_KEYS; i++) {
+		if (cmd->key[i])
+			return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+					struct moor_cmd_mr_revoke, key[i]);
+	}
+
+	for (i = 0; i < count; i++) {
+		uint32_t key = le32toh(cmd->key[i]);
+		struct moor_mr_context entry;
+		struct mr_dynamic *dyn = mr_find_key(nic, key, &entry);
+
+		if (!dyn || dyn->revoked) {
+			log_refused("HWI REV-3", "revoke of key 0x%08x: %s", key,
+				    syndrome_name(MOOR_SYN_KEY));
+			unknown |= 1u << i;
+		} else if (dyn->windows) {
+			busy |= 1u << i;
+		} else {
+			revoke_entry(nic, key_index(key), dyn);
+		}
+	}
+	out->busy = htole32(busy);
+	out->unknown = htole32(unknown);
+	return MOOR_CMD_OK;
+}
+
+uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
+		 struct moor_cpl *cpl)
+{
+	const struct moor_cmd_mr_query *cmd = (const void *)raw;
+	struct moor_cpl_mr_query *out = (void *)cpl->out;
+	struct moor_mr_context entry;
+	struct mr_dynamic *dyn = mr_find_key(nic, le32toh(cmd->key), &entry);
+
+	if (!dyn)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_mr_query, key);
+	out->type = FIELD(MOOR_MRC_TYPE, dyn->word);
+	out->key = htole32(dyn->key);
+	if (dyn->revoked) {
+		out->state = MOOR_MR_STATE_REVOKED;
+	} else if (is_window(dyn->word)) {
+		mw_query(nic, key_index(dyn->key), out);
+	} else {
+		out->state = is_fast(dyn->word) && !dyn->registered ?
+			     MOOR_MR_STATE_FREE : MOOR_MR_STATE_VALID;
+		out->windows = htole32(dyn->windows);
+		out->access = entry.access;
+		out->iova = entry.iova;
+		out->length = entry.length;
+	}
+	return MOOR_CMD_OK;
+}
+
+bool mr_init(struct nic *nic)
+{
+	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
+	nic->mw = calloc(NIC_NUM_MW, sizeof(*nic->mw));
+	nic->fast = calloc(NIC_NUM_MW, sizeof(*nic->fast));
+	return nic->mr && nic->mw && nic->fast &&
+	       (!nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic)));
+}
+
+void mr_exit(struct nic *nic)
+{
+	free(nic->mr);
+	free(nic->mw);
+	free(nic->fast);
+	relaxed_exit(nic);
+	if (nic->strict)
+		mr_strict_exit(nic);
+}
+
+void mr_reset(struct nic *nic)
+{
+	memset(nic->mr, 0, NIC_NUM_MR * sizeof(*nic->mr));
+	if (nic->strict)
+		mr_strict_reset(nic);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What mr.c and mw.c share: dynamic state, and look-up without checks. */
+#ifndef MODEL_MR_STATE_H
+#define MODEL_MR_STATE_H
+
+#include "memory/mr.h"
+
+#define REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
+			 MOOR_ACCESS_REMOTE_ATOMIC)
+#define WRITING_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
+			 MOOR_ACCESS_REMOTE_ATOMIC)
+
+/*
+ * What changes without the driver (HWI DYN-1). All of it belongs to the valid
+ * word it began under and starts anew with another one; @epoch tells one
+ * beginning from the next, whatever the word, and one binding of a window too.
+ */
+struct mr_dynamic {
+	uint64_t word;
+	uint32_t key;		/* as it is now, consumer byte included */
+	uint32_t epoch;
+	uint32_t windows;	/* bound to this MR */
+	bool revoked;		/* no access starts any more under @word */
+	bool bound;		/* window: its mw_binding has a meaning */
+	bool registered;	/* fast registration: its mr_registration has */
+};
+
+/*
+ * The binding of a window. Those of type 2 that are bound on one QP are a list
+ * by index, because they end with it.
+ */
+struct mw_binding {
+	uint32_t mr_index;
+	uint32_t mr_epoch;	/* of the MR it was bound to */
+	uint32_t qpn;		/* type 2: bound on; type 1: bound through */
+	uint32_t access;	/* MOOR_ACCESS_REMOTE_* */
+	uint64_t iova;		/* of its first byte, as peers name it */
+	uint64_t length;
+	uint64_t mr_offset;	/* of its first byte in the MR */
+	struct mr_actor *owner;	/* type 2; NULL: in no list */
+	uint32_t next, prev;	/* indices; 0: none */
+};
+
+/* What REG_MR has made of a fast-registration MR. */
+struct mr_registration {
+	uint32_t access;
+	uint64_t iova;
+	uint64_t length;
+	struct xlat xlat;
+};
+
+static inline uint32_t key_index(uint32_t key)
+{
+	return key >> (32 - NIC_MR_INDEX_BITS);
+}
+
+static inline bool is_window(uint64_t word)
+{
+	return FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_MW_1 ||
+	       FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_MW_2;
+}
+
+static inline bool is_fast(uint64_t word)
+{
+	return FIELD(MOOR_MRC_TYPE, word) == MOOR_MRC_TYPE_FAST_REG;
+}
+
+/* Do @len bytes from @addr on lie inside @length bytes from @iova on? */
+static inline bool range_inside(uint64_t addr, uint64_t len, uint64_t iova,
+				uint64_t length)
+{
+	return addr >= iova && len <= length && addr - iova <= length - len;
+}
+
+/* mr.c */
+/*
+ * Finds the valid entry of an index and checks its form, nothing else. Return:
+ * its dynamic state, it may be revoked; NULL: there is none. Of a
+ * fast-registration MR the body is its registration's, if it has one.
+ */
+struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
+				 struct moor_mr_context *entry,
+				 struct xlat *xlat);
+/* The same for a key, whose consumer byte is not compared. */
+struct mr_dynamic *mr_find_key(struct nic *nic, uint32_t key,
+			       struct moor_mr_context *entry);
+
+/* mr_fast.c */
+/* Puts a registration in the place of an entry's body. */
+void mr_fast_show(struct nic *nic, uint32_t index,
+		  struct moor_mr_context *entry, struct xlat *xlat);
+
+/* mw.c */
+/* HWI ACC-4 to ACC-12 for a remote access through a window. */
+uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
+		 const struct moor_mr_context *window, uint64_t addr,
+		 uint64_t len, uint32_t need, struct mr_grant *grant);
+/* Ends a binding: revoke, or another valid word. */
+void mw_unbind(struct nic *nic, uint32_t index);
+/* Fills in what MR_QUERY says of a binding. */
+void mw_query(struct nic *nic, uint32_t index, struct moor_cpl_mr_query *out);
+
+#endif /* MODEL_MR_STATE_H */

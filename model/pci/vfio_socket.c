@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One read takes as many messages as there are: a kick costs one system call.
+ *
+ * The kernel ends a read after data that files came with, so the files of a read
+ * belong to the last message that begins in what was read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/unix_listen.h"
+#include "pci/vfio_socket.h"
+
+#define REPLY_TIMEOUT_MS	10000
+#define BUFFER_SIZE		(2 * VFIO_USER_MAX_MESSAGE)
+
+struct vfio_socket {
+	int listen_fd;
+	int fd;				/* -1: no client */
+	struct sockaddr_un address;
+
+	uint8_t buffer[BUFFER_SIZE];
+	size_t start, end;		/* bytes that are there and not used */
+	int passed[VFIO_USER_MAX_FDS];	/* files of the last read */
+	unsigned int num_passed;
+	int held[VFIO_USER_MAX_FDS];	/* files of the message in use */
+	unsigned int num_held;
+};
+
+static void close_files(const int *fd, unsigned int *count)
+{
+	unsigned int i;
+
+	for (i = 0; i < *count; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	*count = 0;
+}
+
+struct vfio_socket *vfio_socket_listen(const char *path, char *error,
+				       size_t error_size)
+{
+	struct vfio_socket *sock = calloc(1, sizeof(*sock));
+
+	if (!sock) {
+		snprintf(error, error_size, "out of memory");
+		return NULL;
+	}
+	sock->fd = -1;
+	sock->listen_fd = unix_listen(path, &sock->address, error, error_size);
+	if (sock->listen_fd < 0) {
+		free(sock);
+		return NULL;
+	}
+	return sock;
+}
+
+void vfio_socket_close(struct vfio_socket *sock)
+{
+	vfio_socket_disconnect(sock);
+	unlink(sock->address.sun_path);
+	close(sock->listen_fd);
+	free(sock);
+}
+
+int vfio_socket_fd(const struct vfio_socket *sock)
+{
+	return sock->fd;
+}
+
+int vfio_socket_listen_fd(const struct vfio_socket *sock)
+{
+	return sock->listen_fd;
+}
+
+bool vfio_socket_accept(struct vfio_socket *sock)
+{
+	int fd = accept4(sock->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (sock->fd >= 0) {
+		log_client("turned a client away: there is one already");
+		close(fd);
+		return false;
+	}
+	sock->fd = fd;
+	return true;
+}
+
+bool vfio_socket_hung_up(const struct vfio_socket *sock)
+{
+	struct pollfd pfd = { .fd = sock->fd };
+
+	return sock->fd >= 0 && poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP;
+}
+
+void vfio_socket_disconnect(struct vfio_socket *sock)
+{
+	if (sock->fd < 0)
+		return;
+	close(sock->fd);
+	sock->fd = -1;
+	sock->start = 0;
+	sock->end = 0;
+	close_files(sock->passed, &sock->num_passed);
+	close_files(sock->held, &sock->num_held);
+}
+
+/* Return: false when the client passed more files than it may. */
+static bool take_files(struct vfio_socket *sock, struct msghdr *msg)
+{
+	bool fits = !(msg->msg_flags & MSG_CTRUNC);
+	struct cmsghdr *cmsg;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		const uint8_t *data = CMSG_DATA(cmsg);
+		size_t i, count;
+
+		if (cmsg->cmsg_level != SOL_SOCKET ||
+		    cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, data + i * sizeof(int), sizeof(fd));
+			if (sock->num_passed < VFIO_USER_MAX_FDS) {
+				sock->passed[sock->num_passed++] = fd;
+			} else {
+				close(fd);
+				fits = false;
+			}
+		}
+	}
+	return fits;
+}
+
+/*
+ * How much to read. When files are waiting for the rest of their message, then
+ * no more than that: it shall end where the buffer ends.
+ */
+static size_t room(const struct vfio_socket *sock)
+{
+	struct vfio_user_header header;
+
+	if (!sock->num_passed)
+		return sizeof(sock->buffer) - sock->end;
+	if (sock->end < sizeof(header))
+		return sizeof(header) - sock->end;
+	memcpy(&header, sock->buffer, sizeof(header));
+	return header.size - sock->end;
+}
+
+/*
+ * Reads what is there. Called with less than one message left, whose header is
+ * good if it is there.
+ */
+static enum vfio_receive fill(struct vfio_socket *sock)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int) * 2 * VFIO_USER_MAX_FDS)];
+	} control;
+	struct iovec iov;
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+
+	if (sock->start) {
+		memmove(sock->buffer, sock->buffer + sock->start,
+			sock->end - sock->start);
+		sock->end -= sock->start;
+		sock->start = 0;
+	}
+	iov.iov_base = sock->buffer + sock->end;
+	iov.iov_len = room(sock);
+	n = recvmsg(sock->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? VFIO_NOTHING :
+			VFIO_GONE;
+	if (!n)
+		return VFIO_GONE;
+	sock->end += (size_t)n;
+	if (!take_files(sock, &msg)) {
+		log_client("more than %d files in a message", VFIO_USER_MAX_FDS);
+		return VFIO_GONE;
+	}
+	return VFIO_RECEIVED;
+}
+
+static bool header_good(const struct vfio_user_header *header)
+{
+	if (header->size < sizeof(*header) ||
+	    header->size > VFIO_USER_MAX_MESSAGE) {
+		log_client("message of %u bytes", header->size);
+		return false;
+	}
+	if ((header->flags & VFIO_USER_FLAG_TYPE) != VFIO_USER_TYPE_COMMAND) {
+		log_client("message of type %u",
+			   header->flags & VFIO_USER_FLAG_TYPE);
+		return false;
+	}
+	return true;
+}
+
+/* Return: true with a whole message taken out of the buffer. */
+static bool next_message(struct vfio_socket *sock, struct vfio_message *msg,
+			 bool *malformed)
+{
+	size_t there = sock->end - sock->start;
+
+	if (there < sizeof(msg->header))
+		return false;
+	memcpy(&msg->header, sock->buffer + sock->start, sizeof(msg->header));
+	if (!header_good(&msg->header)) {
+		*malformed = true;
+		return false;
+	}
+	if (there < msg->header.size)
+		return false;
+
+	msg->payload = sock->buffer + sock->start + sizeof(msg->header);
+	msg->size = msg->header.size - (uint32_t)sizeof(msg->header);
+	msg->fd = sock->held;
+	msg->fds = 0;
+	sock->start += msg->header.size;
+	if (sock->start == sock->end) {
+		memcpy(sock->held, sock->passed, sizeof(sock->held));
+		sock->num_held = sock->num_passed;
+		sock->num_passed = 0;
+		msg->fds = sock->num_held;
+	}
+	return true;
+}
+
+enum vfio_receive vfio_socket_receive(struct vfio_socket *sock,
+				      struct vfio_message *msg)
+{
+	bool malformed = false;
+	enum vfio_receive result;
+
+	close_files(sock->held, &sock->num_held);
+	while (!next_message(sock, msg, &malformed)) {
+		if (malformed)
+			return VFIO_GONE;
+		result = fill(sock);
+		if (result != VFIO_RECEIVED)
+			return result;
+	}
+	return VFIO_RECEIVED;
+}
+
+bool vfio_socket_buffered(const struct vfio_socket *sock)
+{
+	return sock->start != sock->end;
+}
+
+static bool send_all(int fd, struct msghdr *msg, size_t left)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+
+	while (left) {
+		ssize_t n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			if (errno != EAGAIN ||
+			    poll(&pfd, 1, REPLY_TIMEOUT_MS) <= 0)
+				return false;
+			continue;
+		}
+		left -= (size_t)n;
+		msg->msg_control = NULL;
+		msg->msg_controllen = 0;
+		while (n && (size_t)n >= msg->msg_iov->iov_len) {
+			n -= (ssize_t)msg->msg_iov->iov_len;
+			msg->msg_iov++;
+			msg->msg_iovlen--;
+		}
+		if (n) {
+			msg->msg_iov->iov_base =
+				(uint8_t *)msg->msg_iov->iov_base + n;
+			msg->msg_iov->iov_len -= (size_t)n;
+		}
+	}
+	return true;
+}
+
+bool vfio_socket_reply(struct vfio_socket *sock, const struct vfio_message *msg,
+		       int error, const void *payload, size_t size, int fd)
+{
+	struct vfio_user_header header = {
+		.id = msg->header.id,
+		.command = msg->header.command,
+		.flags = VFIO_USER_TYPE_REPLY,
+	};
+	struct iovec iov[2] = {
+		{ .iov_base = &header, .iov_len = sizeof(header) },
+		{ .iov_base = (void *)(uintptr_t)payload, .iov_len = size },
+	};
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr out = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (msg->header.flags & VFIO_USER_FLAG_NO_REPLY)
+		return true;
+	if (error) {
+		header.flags |= VFIO_USER_FLAG_ERROR;
+		header.error = (uint32_t)error;
+		iov[1].iov_len = 0;
+	} else if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+		out.msg_control = &control;
+		out.msg_controllen = sizeof(control.space);
+	}
+	header.size = (uint32_t)(sizeof(header) + iov[1].iov_len);
+	return send_all(sock->fd, &out, header.size);
+}

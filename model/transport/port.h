@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Ports: what carries packets. */
+#ifndef MODEL_PORT_H
+#define MODEL_PORT_H
+
+#include "base/impairment.h"
+#include "transport/packet.h"
+
+struct nic;
+
+/* What carries packets, and how much of a message is one. */
+struct port {
+	/* Bytes of a message in one packet, for a path MTU of @mtu. */
+	uint32_t (*unit)(uint32_t mtu);
+	/* As port_send(). */
+	uint8_t (*send)(struct nic *nic, struct packet *p);
+	/* Packets of a QP that may be on their way, at most 2^23. */
+	uint32_t window;
+};
+
+extern const struct port loopback_port;
+extern const struct port impaired_port;
+
+/*
+ * The most of a message that is one packet on a port that carries no frames.
+ * Key, rights, window and translation are checked for each packet anew, and a
+ * fence waits for none but the one that is being carried.
+ */
+#define PORT_UNIT	(256u << 10)
+
+/* PSNs of different ages can be told apart up to here (IBA 9.7.2). */
+#define PORT_MAX_WINDOW	(1u << 23)
+
+/**
+ * port_send() - carry a packet
+ * @nic: the NIC
+ * @p:   the packet; it and its payload are the sender's again afterwards
+ *
+ * What comes of it may have been received, and the answer too, when this
+ * returns. A packet that nobody takes is lost without a word.
+ *
+ * Return: MOOR_SYN_NONE, or why the payload could not be had; then nothing
+ * has been sent.
+ */
+uint8_t port_send(struct nic *nic, struct packet *p);
+
+uint32_t port_unit(const struct nic *nic, uint32_t mtu);
+
+/* ---- port_impaired.c ---- */
+
+/* The port that the configuration asks for. Return: false: no memory. */
+bool port_init(struct nic *nic);
+/* From now on; NULL: carry everything as it is. Return: false: no memory. */
+bool port_impair(struct nic *nic, const struct impairment *impairment);
+/* Packets on their way are lost. */
+void port_reset(struct nic *nic);
+
+#endif /* MODEL_PORT_H */

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A port in front of the other one: packets become bytes, one path MTU each at
+ * the most, and some of them are lost, repeated, reordered, delayed or damaged.
+ * Which ones, the seed decides.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/timer.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+
+#define MAX_FRAMES	2048u
+#define MAX_MTU		4096u
+#define WINDOW		64u	/* what is lost costs as much again */
+#define REORDER_NS	30000u
+#define DELAY_NS	1000000u
+
+/* A packet on its way. */
+struct frame {
+	struct frame *next;
+	uint64_t due;
+	uint32_t src_qpn;
+	uint8_t sgid[16], dgid[16];
+	uint32_t len;
+	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
+};
+
+struct impaired {
+	struct timer timer;	/* first: its callback finds the port by it */
+	struct impairment asked;
+	uint64_t chance;
+	struct frame *first;	/* the one that is due first */
+	struct frame *unused;
+	struct frame frames[MAX_FRAMES];
+};
+
+bool impairment_parse(struct impairment *to, const char *text)
+{
+	const struct {
+		const char *name;
+		uint8_t *percent;
+	} fields[] = {
+		{ "lose=", &to->lose },
+		{ "repeat=", &to->repeat },
+		{ "reorder=", &to->reorder },
+		{ "delay=", &to->delay },
+		{ "damage=", &to->damage },
+	};
+	const unsigned int num = sizeof(fields) / sizeof(fields[0]);
+
+	memset(to, 0, sizeof(*to));
+	for (;;) {
+		unsigned long value;
+		unsigned int i;
+		char *end;
+
+		for (i = 0; i < num; i++)
+			if (!strncmp(text, fields[i].name,
+				     strlen(fields[i].name)))
+				break;
+		if (i == num)
+			return false;
+		text += strlen(fields[i].name);
+		if (*text < '0' || *text > '9')
+			return false;
+		value = strtoul(text, &end, 10);
+		if (value > 100)
+			return false;
+		*fields[i].percent = (uint8_t)value;
+		if (!*end)
+			return true;
+		if (*end != ',')
+			return false;
+		text = end + 1;
+	}
+}
+
+/* In @percent of a hundred cases. */
+static bool happens(struct impaired *port, uint8_t percent)
+{
+	port->chance ^= port->chance << 13;
+	port->chance ^= port->chance >> 7;
+	port->chance ^= port->chance << 17;
+	return (port->chance >> 32) % 100 < percent;
+}
+
+static struct frame *frame_get(struct impaired *port)
+{
+	struct frame *f = port->unused;
+
+	if (f)
+		port->unused = f->next;
+	return f;
+}
+
+static void frame_put(struct impaired *port, struct frame *f)
+{
+	f->next = port->unused;
+	port->unused = f;
+}
+
+static void watch(struct nic *nic, struct impaired *port)
+{
+	if (port->first)
+		timer_start(&nic->timers, &port->timer, port->first->due);
+	else
+		timer_stop(&nic->timers, &port->timer);
+}
+
+/* Behind those that are due before it or at the same time. */
+static void enqueue(struct impaired *port, struct frame *f, uint64_t due)
+{
+	struct frame **at = &port->first;
+
+	f->due = due;
+	while (*at && (*at)->due <= due)
+		at = &(*at)->next;
+	f->next = *at;
+	*at = f;
+}
+
+static void deliver(struct nic *nic, struct frame *f)
+{
+	struct packet p = {
+		.src_qpn = f->src_qpn,
+		.sgid = f->sgid,
+		.dgid = f->dgid,
+	};
+	struct stream payload = { 0 };
+	const uint8_t *bytes;
+
+	if (!packet_decode(&p, &bytes, f->bytes, f->len)) {
+		nic->traffic.damaged++;
+		return;
+	}
+	payload.bytes = (uint8_t *)bytes;
+	p.payload = &payload;
+	transport_receive(nic, &p);
+}
+
+static void deliver_due(struct nic *nic, struct timer *timer)
+{
+	struct impaired *port = (struct impaired *)timer;
+	uint64_t now = timer_now();
+
+	while (port->first && port->first->due <= now) {
+		struct frame *f = port->first;
+
+		port->first = f->next;
+		deliver(nic, f);
+		frame_put(port, f);
+	}
+	watch(nic, port);
+}
+
+static uint64_t due_time(struct nic *nic, struct impaired *port)
+{
+	uint64_t due = timer_now();
+
+	if (happens(port, port->asked.reorder)) {
+		nic->traffic.reordered++;
+		due += REORDER_NS;
+	}
+	if (happens(port, port->asked.delay)) {
+		nic->traffic.delayed++;
+		due += DELAY_NS;
+	}
+	return due;
+}
+
+static void repeat(struct nic *nic, struct impaired *port,
+		   const struct frame *original)
+{
+	struct frame *f = frame_get(port);
+
+	if (!f)
+		return;
+	memcpy(f, original, sizeof(*f));
+	enqueue(port, f, due_time(nic, port));
+	nic->traffic.repeated++;
+}
+
+static uint8_t impaired_send(struct nic *nic, struct packet *p)
+{
+	struct impaired *port = nic->impaired;
+	struct frame *f = frame_get(port);
+	uint8_t payload[MAX_MTU], syndrome;
+	struct stream to = { .bytes = payload }, *culprit;
+
+	/* A full port drops, as switches do. */
+	if (!f)
+		return MOOR_SYN_NONE;
+	syndrome = p->length ? transfer(nic, &to, p->payload, p->length,
+					&culprit) : MOOR_SYN_NONE;
+	nic->traffic.carried++;
+	if (syndrome || happens(port, port->asked.lose)) {
+		nic->traffic.lost += !syndrome;
+		frame_put(port, f);
+		return syndrome;
+	}
+	f->src_qpn = p->src_qpn;
+	memcpy(f->sgid, p->sgid, sizeof(f->sgid));
+	memcpy(f->dgid, p->dgid, sizeof(f->dgid));
+	f->len = (uint32_t)packet_encode(p, payload, f->bytes);
+	if (happens(port, port->asked.damage))
+		f->bytes[port->chance % f->len] ^= 1u << (port->chance >> 60 & 7);
+	enqueue(port, f, due_time(nic, port));
+	if (happens(port, port->asked.repeat))
+		repeat(nic, port, f);
+	watch(nic, port);
+	return MOOR_SYN_NONE;
+}
+
+static uint32_t impaired_unit(uint32_t mtu)
+{
+	return mtu;
+}
+
+const struct port impaired_port = {
+	.unit = impaired_unit,
+	.send = impaired_send,
+	.window = WINDOW,
+};
+
+void port_reset(struct nic *nic)
+{
+	struct impaired *port = nic->impaired;
+
+	if (!port)
+		return;
+	while (port->first) {
+		struct frame *f = port->first;
+
+		port->first = f->next;
+		frame_put(port, f);
+	}
+	watch(nic, port);
+}
+
+bool port_init(struct nic *nic)
+{
+	static const struct impairment none;
+
+	return port_impair(nic, memcmp(&nic->cfg.impairment, &none,
+				       sizeof(none)) ?
+				&nic->cfg.impairment : NULL);
+}
+
+bool port_impair(struct nic *nic, const struct impairment *asked)
+{
+	struct impaired *port = nic->impaired;
+	unsigned int i;
+
+	if (!asked) {
+		nic->port = &loopback_port;
+		port_reset(nic);
+		free(port);
+		nic->impaired = NULL;
+		return true;
+	}
+	if (!port) {
+		port = calloc(1, sizeof(*port));
+		if (!port)
+			return false;
+		port->timer.expired = deliver_due;
+		port->chance = nic->cfg.seed | 1;
+		for (i = 0; i < MAX_FRAMES; i++)
+			frame_put(port, &port->frames[i]);
+		nic->impaired = port;
+	}
+	port->asked = *asked;
+	nic->port = &impaired_port;
+	return true;
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Queue pairs: create, query, destroy. */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "transport/transport.h"
+
+struct qp *qp_find(struct nic *nic, uint32_t qpn)
+{
+	struct qp *qp = nic->qp[qpn % NIC_NUM_QP];
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+static void queue_rewind(struct queue *queue)
+{
+	queue->producer = 0;
+	queue->consumer = 0;
+	queue->broken = false;
+	if (queue->exists)
+		__atomic_store_n(queue->slot, 0, __ATOMIC_RELEASE);
+}
+
+void qp_to_reset(struct nic *nic, struct qp *qp)
+{
+	timer_stop(&nic->timers, &qp->timer);
+	qp_leave_list(qp);
+	mw_unbind_all(nic, &qp->actor);
+	queue_rewind(&qp->sq);
+	queue_rewind(&qp->rq);
+	if (qp->sq.exists)
+		nic->live[qp->live_index].seen = 0;
+	requester_reset(nic, qp);
+	memset(&qp->resp, 0, sizeof(qp->resp));
+	memset(qp->dgid, 0, sizeof(qp->dgid));
+	qp->state = MOOR_QPS_RESET;
+	qp->draining = false;
+	qp->sqd_event = false;
+	qp->access = 0;
+	qp->path_mtu = 1;
+	qp->max_rd_atomic = 0;
+	qp->max_dest_rd_atomic = 0;
+	qp->min_rnr_timer = 0;
+	qp->timeout = 0;
+	qp->retry_cnt = 0;
+	qp->rnr_retry = 0;
+	qp->sgid_index = 0;
+	qp->dest_qpn = 0;
+}
+
+/* Field by field of one of the two queues. */
+struct queue_params {
+	uint8_t log_depth;
+	uint8_t log_stride;
+	uint8_t absent;
+	uint8_t min_log_stride;
+	uint32_t doorbell;
+	const struct moor_xlat *xlat;
+	/* Where the command has them. */
+	struct {
+		uint32_t depth, stride, absent, doorbell, xlat;
+	} at;
+};
+
+#define QUEUE_AT(field)	((uint32_t)offsetof(struct moor_cmd_create_qp, field))
+
+static uint8_t queue_fail(struct moor_cpl *cpl, uint8_t status, uint32_t where)
+{
+	cpl->detail = htole32(where);
+	return status;
+}
+
+/* A queue that there is not has no fields. */
+static uint8_t queue_absent(const struct queue_params *p, struct moor_cpl *cpl)
+{
+	static const struct moor_xlat no_xlat;
+
+	if (p->absent > 1)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.absent);
+	if (p->log_depth)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
+	if (p->log_stride)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
+	if (p->doorbell)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.doorbell);
+	if (memcmp(p->xlat, &no_xlat, sizeof(no_xlat)))
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
+	return MOOR_CMD_OK;
+}
+
+static uint8_t queue_init(struct nic *nic, struct queue *queue,
+			  const struct queue_params *p, struct moor_cpl *cpl)
+{
+	if (p->absent)
+		return queue_absent(p, cpl);
+	if (p->log_depth > NIC_MAX_LOG_WQE)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
+	if (p->log_stride < p->min_log_stride ||
+	    p->log_stride > MOOR_MAX_LOG_STRIDE)
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
+	if (!xlat_decode(&queue->xlat, p->xlat) ||
+	    queue->xlat.memory != MOOR_MEMORY_HOST ||
+	    queue->xlat.offset % (1u << p->log_stride))
+		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
+	if (!xlat_reachable(nic, &queue->xlat,
+			    1ULL << (p->log_depth + p->log_stride), false))
+		return queue_fail(cpl, MOOR_CMD_DMA_FAULT, p->at.xlat);
+	queue->log_depth = p->log_depth;
+	queue->log_stride = p->log_stride;
+	queue->exists = true;
+	return MOOR_CMD_OK;
+}
+
+static const struct transport *transport_of(uint8_t type)
+{
+	switch (type) {
+	case MOOR_QP_RC:
+		return &rc_transport;
+	case MOOR_QP_UC:
+		return &uc_transport;
+	default:
+		return NULL;
+	}
+}
+
+static uint8_t check_numbers(struct nic *nic,
+			     const struct moor_cmd_create_qp *cmd,
+			     struct moor_cpl *cpl)
+{
+	uint32_t qpn = le32toh(cmd->qpn);
+
+	if (qpn & ~NIC_NUMBER_MASK)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_qp, qpn);
+	if (nic->qp[qpn % NIC_NUM_QP])
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_create_qp, qpn);
+	if (le32toh(cmd->pd) & ~NIC_NUMBER_MASK)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_qp, pd);
+	if (!cq_find(nic, le32toh(cmd->send_cqn)))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_create_qp, send_cqn);
+	if (!cq_find(nic, le32toh(cmd->recv_cqn)))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_create_qp, recv_cqn);
+	if (!transport_of(cmd->type))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_qp, type);
+	if (cmd->flags & ~MOOR_QP_FLAG_KERNEL)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_qp, flags);
+	return MOOR_CMD_OK;
+}
+
+/* Both doorbells or none. */
+static uint8_t claim_doorbells(struct nic *nic, struct qp *qp,
+			       const struct moor_cmd_create_qp *cmd,
+			       struct moor_cpl *cpl)
+{
+	uint32_t index = qp->qpn % NIC_NUM_QP;
+	uint8_t status;
+
+	if (qp->sq.exists) {
+		status = db_claim(nic, le32toh(cmd->sq_doorbell), SLOT_SQ,
+				  index, &qp->sq.slot_id, &qp->sq.slot);
+		if (status)
+			return CMD_FAIL(cpl, status, struct moor_cmd_create_qp,
+					sq_doorbell);
+	}
+	if (qp->rq.exists) {
+		status = db_claim(nic, le32toh(cmd->rq_doorbell), SLOT_RQ,
+				  index, &qp->rq.slot_id, &qp->rq.slot);
+		if (status) {
+			if (qp->sq.exists)
+				db_release(nic, qp->sq.slot_id);
+			return CMD_FAIL(cpl, status, struct moor_cmd_create_qp,
+					rq_doorbell);
+		}
+	}
+	return MOOR_CMD_OK;
+}
+
+static uint8_t init_queues(struct nic *nic, struct qp *qp,
+			   const struct moor_cmd_create_qp *cmd,
+			   struct moor_cpl *cpl)
+{
+	struct queue_params sq = {
+		.log_depth = cmd->log_sq_depth,
+		.log_stride = cmd->log_sq_stride,
+		.absent = cmd->no_sq,
+		.min_log_stride = MOOR_MIN_LOG_SQ_STRIDE,
+		.doorbell = le32toh(cmd->sq_doorbell),
+		.xlat = &cmd->sq,
+		.at = { QUEUE_AT(log_sq_depth), QUEUE_AT(log_sq_stride),
+			QUEUE_AT(no_sq), QUEUE_AT(sq_doorbell), QUEUE_AT(sq) },
+	};
+	struct queue_params rq = {
+		.log_depth = cmd->log_rq_depth,
+		.log_stride = cmd->log_rq_stride,
+		.absent = cmd->no_rq,
+		.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE,
+		.doorbell = le32toh(cmd->rq_doorbell),
+		.xlat = &cmd->rq,
+		.at = { QUEUE_AT(log_rq_depth), QUEUE_AT(log_rq_stride),
+			QUEUE_AT(no_rq), QUEUE_AT(rq_doorbell), QUEUE_AT(rq) },
+	};
+	uint8_t status;
+
+	status = queue_init(nic, &qp->sq, &sq, cpl);
+	if (!status)
+		status = queue_init(nic, &qp->rq, &rq, cpl);
+	if (status)
+		return status;
+	return claim_doorbells(nic, qp, cmd, cpl);
+}
+
+uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
+		  struct moor_cpl *cpl)
+{
+	const struct moor_cmd_create_qp *cmd = (const void *)raw;
+	uint8_t status = check_numbers(nic, cmd, cpl);
+	struct qp *qp;
+
+	if (status)
+		return status;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return MOOR_CMD_NO_RESOURCE;
+	qp->req.own = calloc(1, sizeof(*qp->req.own));
+	if (!qp->req.own) {
+		free(qp);
+		return MOOR_CMD_NO_RESOURCE;
+	}
+	qp->transport = transport_of(cmd->type);
+	qp->timer.expired = qp_timer_expired;
+	qp->qpn = le32toh(cmd->qpn);
+	qp->cookie = le32toh(cmd->cookie);
+	qp->actor.qpn = qp->qpn;
+	qp->actor.pd = le32toh(cmd->pd);
+	qp->actor.kernel = cmd->flags & MOOR_QP_FLAG_KERNEL;
+	status = init_queues(nic, qp, cmd, cpl);
+	if (status) {
+		free(qp->req.own);
+		free(qp);
+		return status;
+	}
+
+	qp->send_cq = cq_find(nic, le32toh(cmd->send_cqn));
+	qp->recv_cq = cq_find(nic, le32toh(cmd->recv_cqn));
+	qp->send_cq->num_qp++;
+	qp->recv_cq->num_qp++;
+	nic->qp[qp->qpn % NIC_NUM_QP] = qp;
+	if (qp->sq.exists)
+		db_live_add(nic, qp);
+	qp_to_reset(nic, qp);
+	return MOOR_CMD_OK;
+}
+
+uint8_t qp_query(struct nic *nic, const struct moor_cmd *raw,
+		 struct moor_cpl *cpl)
+{
+	const struct moor_cmd_query_qp *cmd = (const void *)raw;
+	struct moor_cpl_query_qp *out = (void *)cpl->out;
+	struct qp *qp = qp_find(nic, le32toh(cmd->qpn));
+
+	if (!qp)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_query_qp, qpn);
+	out->state = qp->state;
+	out->sq_draining = qp->draining;
+	out->sq_psn = htole32(qp->req.psn);
+	out->rq_psn = htole32(qp->resp.psn);
+	out->sq_consumer = htole32(qp->sq.consumer -
+				   (qp->req.tail - qp->req.head));
+	out->rq_consumer = htole32(qp->rq.consumer - qp->resp.holds_wqe);
+	return MOOR_CMD_OK;
+}
+
+static void qp_free(struct nic *nic, struct qp *qp)
+{
+	qp_to_reset(nic, qp);
+	event_forget(nic, MOOR_EQ_ASYNC, QP_EVENTS, qp->qpn);
+	if (qp->sq.exists) {
+		db_live_remove(nic, qp);
+		db_release(nic, qp->sq.slot_id);
+	}
+	if (qp->rq.exists)
+		db_release(nic, qp->rq.slot_id);
+	qp->send_cq->num_qp--;
+	qp->recv_cq->num_qp--;
+	nic->qp[qp->qpn % NIC_NUM_QP] = NULL;
+	free(qp->req.own);
+	free(qp);
+}
+
+uint8_t qp_destroy(struct nic *nic, const struct moor_cmd *raw,
+		   struct moor_cpl *cpl)
+{
+	const struct moor_cmd_destroy_qp *cmd = (const void *)raw;
+	struct qp *qp = qp_find(nic, le32toh(cmd->qpn));
+
+	if (!qp)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_destroy_qp, qpn);
+	qp_free(nic, qp);
+	return MOOR_CMD_OK;
+}
+
+void qp_reset_all(struct nic *nic)
+{
+	uint32_t i;
+
+	for (i = 0; i < NIC_NUM_QP; i++) {
+		if (nic->qp[i])
+			qp_free(nic, nic->qp[i]);
+	}
+	timer_stop(&nic->timers, &nic->rest);
+}

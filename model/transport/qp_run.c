@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* QPs at work: lists, quanta, flushing, errors. */
+#include "base/log.h"
+#include "memory/relaxed.h"
+#include "transport/transport.h"
+
+#define QUANTUM_BYTES	(256u << 10)
+#define QUANTUM_WQES	32u
+#define QUANTUM_PACKETS	32u
+
+/*
+ * Receive queues are not kicked for (HWI DB-16), yet in ERR what is posted is
+ * flushed: look now and then, at all that rest there at once, less and less often
+ * (HWI DB-22).
+ */
+#define REST_MIN_NS	1000000u
+#define REST_MAX_NS	64000000u
+
+void qp_leave_list(struct qp *qp)
+{
+	struct qp_list *list = qp->list;
+
+	if (!list)
+		return;
+	*(qp->prev ? &qp->prev->next : &list->first) = qp->next;
+	*(qp->next ? &qp->next->prev : &list->last) = qp->prev;
+	qp->list = NULL;
+}
+
+void qp_enter_list(struct qp *qp, struct qp_list *list)
+{
+	qp_leave_list(qp);
+	qp->list = list;
+	qp->next = NULL;
+	qp->prev = list->last;
+	*(list->last ? &list->last->next : &list->first) = qp;
+	list->last = qp;
+}
+
+static bool may_ask(const struct qp *qp)
+{
+	if (qp->req.waiting)
+		return false;
+	return qp->state == MOOR_QPS_RTS ||
+	       (qp->state == MOOR_QPS_SQD && !requester_idle(&qp->req));
+}
+
+void qp_make_ready(struct nic *nic, struct qp *qp)
+{
+	if (qp->list != &nic->ready &&
+	    (may_ask(qp) || qp->state == MOOR_QPS_ERR))
+		qp_enter_list(qp, &nic->ready);
+}
+
+void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
+{
+	if (qp->backlogged & MOOR_BIT(type))
+		return;
+	if (event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn))
+		qp->backlogged |= MOOR_BIT(type);
+}
+
+static void rest_anew(struct nic *nic)
+{
+	nic->rest_ns = REST_MIN_NS;
+	timer_start(&nic->timers, &nic->rest, timer_now() + REST_MIN_NS);
+}
+
+void qp_error(struct nic *nic, struct qp *qp)
+{
+	if (qp->state == MOOR_QPS_ERR)
+		return;
+	qp->state = MOOR_QPS_ERR;
+	qp->draining = false;
+	qp->req.waiting = false;
+	timer_stop(&nic->timers, &qp->timer);
+	rest_anew(nic);
+	qp_enter_list(qp, &nic->ready);
+}
+
+void qp_queue_failed(struct nic *nic, struct qp *qp)
+{
+	log_refused("HWI WQ-5", "QP 0x%06x: queue unreachable or producer index beyond its depth",
+		    qp->qpn);
+	qp_event(nic, qp, MOOR_EVENT_QP_FATAL);
+	qp_error(nic, qp);
+}
+
+void qp_drained(struct nic *nic, struct qp *qp)
+{
+	qp->draining = false;
+	if (qp->sqd_event)
+		qp_event(nic, qp, MOOR_EVENT_SQ_DRAINED);
+	qp->sqd_event = false;
+}
+
+void qp_rest_over(struct nic *nic, struct timer *timer)
+{
+	(void)timer;
+	while (nic->resting.first)
+		qp_enter_list(nic->resting.first, &nic->ready);
+	nic->rest_ns = nic->rest_ns < REST_MAX_NS / 2 ? 2 * nic->rest_ns :
+							REST_MAX_NS;
+}
+
+/* Till more is posted to it. */
+static void take_rest(struct nic *nic, struct qp *qp, bool flushed)
+{
+	qp_leave_list(qp);
+	if (!qp->rq.exists || qp->rq.broken)
+		return;
+	if (flushed)
+		rest_anew(nic);
+	else if (!nic->rest.place)
+		timer_start(&nic->timers, &nic->rest,
+			    timer_now() + nic->rest_ns);
+	qp_enter_list(qp, &nic->resting);
+}
+
+static void flush(struct nic *nic, struct qp *qp)
+{
+	uint32_t sends = 0, recvs = 0;
+
+	while (sends < QUANTUM_WQES && requester_flush_one(nic, qp))
+		sends++;
+	while (recvs < QUANTUM_WQES && responder_flush_one(nic, qp))
+		recvs++;
+	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES)
+		qp_enter_list(qp, &nic->ready);
+	else
+		take_rest(nic, qp, sends || recvs);
+}
+
+/*
+ * Both halves of the QP; each goes on although the other waits. Return: true
+ * when there is more to do.
+ */
+static bool work(struct nic *nic, struct qp *qp)
+{
+	uint32_t packets = QUANTUM_PACKETS - nic_chance(nic, QUANTUM_PACKETS);
+	uint32_t budget = QUANTUM_BYTES;
+
+	if (qp->transport->answer(nic, qp, &budget))
+		return true;
+	while (may_ask(qp)) {
+		if (!packets-- || !budget)
+			return true;
+		if (requester_step(nic, qp, &budget) == REQUESTER_RESTS)
+			break;
+	}
+	return false;
+}
+
+void qp_run(struct nic *nic, struct qp *qp)
+{
+	bool more = true;
+
+	if (qp->state == MOOR_QPS_ERR) {
+		flush(nic, qp);
+	} else {
+		more = work(nic, qp);
+		/* An error has put it there once more, to be flushed. */
+		if (qp->state != MOOR_QPS_ERR) {
+			qp->transport->rest(nic, qp);
+			if (more)
+				qp_enter_list(qp, &nic->ready);
+			else
+				qp_leave_list(qp);
+		}
+	}
+	relaxed_release(nic);
+}
+
+void qp_timer_expired(struct nic *nic, struct timer *timer)
+{
+	struct qp *qp = (struct qp *)timer;
+
+	if (qp->state != MOOR_QPS_ERR)
+		qp->transport->expired(nic, qp);
+	qp_make_ready(nic, qp);
+}

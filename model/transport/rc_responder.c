@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reliable connection, the responder (IBA 9.7): requests in the order of their
+ * PSNs, answers in the order of the requests. An answer that is longer than a
+ * packet is given a piece at a time, and what comes after it waits.
+ */
+#include <endian.h>
+
+#include "base/log.h"
+#include "memory/relaxed.h"
+#include "transport/port.h"
+#include "transport/rc.h"
+
+static struct responder_answer *answer_at(struct responder *resp, uint32_t i)
+{
+	return &resp->answers[i % NIC_MAX_RD_ATOMIC];
+}
+
+/* The oldest one that is kept. */
+static uint32_t first_answer(const struct responder *resp)
+{
+	return resp->num_answers > NIC_MAX_RD_ATOMIC ?
+	       resp->num_answers - NIC_MAX_RD_ATOMIC : 0;
+}
+
+static void set_due(struct responder *resp, uint8_t syndrome)
+{
+	resp->is_due = true;
+	resp->due = syndrome;
+}
+
+static void set_fault(struct responder *resp,
+		      const struct responder_fault *fault, uint32_t psn)
+{
+	resp->fault = *fault;
+	resp->fault.set = true;
+	resp->fault.psn = psn;
+}
+
+static void refuse(struct responder *resp, const char *rule, uint8_t nak,
+		   uint8_t event, uint8_t syndrome)
+{
+	const struct responder_fault fault = {
+		.rule = rule, .nak = nak, .event = event, .syndrome = syndrome,
+	};
+
+	set_fault(resp, &fault, resp->psn);
+}
+
+static void refuse_request(struct responder *resp, const char *rule,
+			   uint8_t syndrome)
+{
+	refuse(resp, rule, AETH_NAK_INVALID, MOOR_EVENT_QP_REQ_ERR, syndrome);
+}
+
+/* ---- answering ---- */
+
+static void answer_init(struct packet *p, struct nic *nic, const struct qp *qp,
+			uint8_t opcode, uint32_t psn)
+{
+	packet_init(p, nic, qp, PACKET_TRANSPORT_RC | opcode, psn);
+	p->syndrome = AETH_ACK;
+	p->msn = qp->resp.msn;
+}
+
+static void send_aeth(struct nic *nic, struct qp *qp, uint8_t syndrome,
+		      uint32_t psn)
+{
+	struct packet p;
+
+	answer_init(&p, nic, qp, PACKET_ACKNOWLEDGE, psn);
+	p.syndrome = syndrome;
+	port_send(nic, &p);
+}
+
+static void answer_atomic(struct nic *nic, struct qp *qp,
+			  struct responder_answer *a)
+{
+	struct packet p;
+
+	answer_init(&p, nic, qp, PACKET_ATOMIC_ACKNOWLEDGE, a->psn);
+	p.original = a->original;
+	a->pending = false;
+	port_send(nic, &p);
+}
+
+static uint8_t read_opcode(bool first, bool last)
+{
+	if (first)
+		return last ? PACKET_READ_RESPONSE_ONLY :
+			      PACKET_READ_RESPONSE_FIRST;
+	return last ? PACKET_READ_RESPONSE_LAST : PACKET_READ_RESPONSE_MIDDLE;
+}
+
+/*
+ * A packet of the answer to a READ. The key is looked at each time: a READ that
+ * is answered again, and whose key is gone, is dropped, for a NAK would end a
+ * connection that has done nothing wrong.
+ */
+static void answer_read(struct nic *nic, struct qp *qp,
+			struct responder_answer *a, uint32_t *budget)
+{
+	uint32_t mtu = 128u << qp->path_mtu, unit = port_unit(nic, mtu);
+	uint32_t left = a->range.length - a->sent;
+	bool last = left <= unit;
+	struct stream from;
+	uint32_t psn = (a->psn + a->sent / mtu) & PSN_MASK;
+	struct packet p;
+	uint8_t syndrome;
+
+	answer_init(&p, nic, qp, read_opcode(!a->sent, last), psn);
+	p.length = last ? left : unit;
+	p.num_psn = packets_of(qp, p.length);
+	p.payload = &from;
+	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
+	stream_seek(&from, a->sent);
+	a->sent += p.length;
+	a->pending = !last;
+	*budget -= p.length < *budget ? p.length : *budget;
+
+	syndrome = port_send(nic, &p);
+	if (!syndrome)
+		return;
+	a->pending = false;
+	if (!a->again) {
+		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
+		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
+		qp->resp.fault.psn = psn;
+		qp->resp.fault.key = a->range.key;
+	}
+}
+
+static void give_up(struct nic *nic, struct qp *qp)
+{
+	const struct responder_fault fault = qp->resp.fault;
+
+	qp->resp.is_due = false;
+	/* First: a QP that is connected to itself takes it while it can. */
+	if (fault.nak)
+		send_aeth(nic, qp, fault.nak, fault.psn);
+	responder_fail(nic, qp, &fault);
+}
+
+/* Return: false when the QP has failed meanwhile. */
+static bool still_answers(const struct qp *qp)
+{
+	return qp->state == MOOR_QPS_RTR || qp->state == MOOR_QPS_RTS ||
+	       qp->state == MOOR_QPS_SQD;
+}
+
+bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+{
+	struct responder *resp = &qp->resp;
+
+	for (; resp->unanswered != resp->num_answers; resp->unanswered++) {
+		struct responder_answer *a = answer_at(resp, resp->unanswered);
+
+		while (a->pending && still_answers(qp)) {
+			if (!*budget)
+				return true;
+			if (a->opcode == PACKET_READ_REQUEST)
+				answer_read(nic, qp, a, budget);
+			else
+				answer_atomic(nic, qp, a);
+			/* What came after it is not answered any more. */
+			if (resp->fault.set && resp->fault.psn != resp->psn)
+				goto fault;
+		}
+	}
+fault:
+	if (!still_answers(qp))
+		return false;
+	if (resp->fault.set) {
+		give_up(nic, qp);
+	} else if (resp->is_due) {
+		bool ack = !(resp->due & AETH_CODE);
+
+		resp->is_due = false;
+		send_aeth(nic, qp, resp->due,
+			  (resp->psn - ack) & PSN_MASK);
+	}
+	return false;
+}
+
+/* At once what is short; the QP's own quanta do the rest. */
+static void answer_now(struct nic *nic, struct qp *qp)
+{
+	uint32_t budget = PORT_UNIT;
+
+	if (rc_answer(nic, qp, &budget))
+		qp_enter_list(qp, &nic->ready);
+}
+
+/* ---- requests ---- */
+
+static void accept(struct responder *resp, const struct packet *p,
+		   uint32_t num_psn)
+{
+	resp->psn = (resp->psn + num_psn) & PSN_MASK;
+	if (packet_form(p)->last)
+		resp->msn = (resp->msn + 1) & PSN_MASK;
+}
+
+/* May one more READ or atomic be answered? */
+static bool has_room(const struct qp *qp)
+{
+	const struct responder *resp = &qp->resp;
+
+	return resp->num_answers - resp->unanswered < qp->max_dest_rd_atomic;
+}
+
+static struct responder_answer *new_answer(struct responder *resp,
+					   const struct packet *p)
+{
+	struct responder_answer *a;
+
+	a = answer_at(resp, resp->num_answers++);
+	*a = (struct responder_answer){
+		.opcode = p->opcode & PACKET_OPCODE,
+		.pending = true,
+		.psn = p->psn,
+		.num_psn = 1,
+		.range = {
+			.addr = p->addr,
+			.length = p->dma_length,
+			.key = p->rkey,
+		},
+	};
+	return a;
+}
+
+static void take_read(struct nic *nic, struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint32_t num_psn = packets_of(qp, p->dma_length);
+	struct responder_fault fault;
+	struct segment seg = {
+		.addr = p->addr, .length = p->dma_length, .key = p->rkey,
+	};
+	struct stream range;
+
+	if (p->num_psn && p->num_psn != num_psn) {
+		refuse_request(resp, "HWI RC-30", MOOR_SYN_LENGTH);
+		return;
+	}
+	stream_init(&range, &qp->actor, &seg, 1, MOOR_ACCESS_REMOTE_READ);
+	if (!responder_check_range(nic, qp, &range, &fault)) {
+		set_fault(resp, &fault, resp->psn);
+		return;
+	}
+	new_answer(resp, p)->num_psn = num_psn;
+	accept(resp, p, num_psn);
+}
+
+static uint64_t atomic_result(const struct packet *p, uint64_t old)
+{
+	if ((p->opcode & PACKET_OPCODE) == PACKET_FETCH_ADD)
+		return old + p->swap_add;
+	return old == p->compare ? p->swap_add : old;
+}
+
+static uint64_t do_atomic(const struct packet *p, uint64_t *at)
+{
+	uint64_t old = __atomic_load_n(at, __ATOMIC_RELAXED), new;
+
+	do {
+		new = htole64(atomic_result(p, le64toh(old)));
+	} while (!__atomic_compare_exchange_n(at, &old, new, false,
+					      __ATOMIC_SEQ_CST,
+					      __ATOMIC_RELAXED));
+	return le64toh(old);
+}
+
+/* Where an atomic is to be done, or NULL with the fault set. */
+static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
+			      const struct packet *p)
+{
+	uint64_t len = sizeof(uint64_t);
+	struct segment seg = {
+		.addr = p->addr, .length = sizeof(uint64_t), .key = p->rkey,
+	};
+	struct responder_fault fault;
+	struct stream range;
+	uint8_t *ptr, syndrome;
+
+	if (p->addr % sizeof(uint64_t)) {
+		refuse_request(&qp->resp, "HWI RC-7", MOOR_SYN_ALIGNMENT);
+		return NULL;
+	}
+	stream_init(&range, &qp->actor, &seg, 1, MOOR_ACCESS_REMOTE_ATOMIC);
+	if (!responder_check_range(nic, qp, &range, &fault)) {
+		set_fault(&qp->resp, &fault, qp->resp.psn);
+		return NULL;
+	}
+	syndrome = mr_grant_ptr(nic, &range.grant, 0, &len, &ptr);
+	if (syndrome) {
+		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
+		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
+		qp->resp.fault.key = p->rkey;
+		return NULL;
+	}
+	/* The address is aligned, what it is mapped to need not be. */
+	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t)) {
+		refuse_request(&qp->resp, "HWI RC-39", MOOR_SYN_ALIGNMENT);
+		return NULL;
+	}
+	return (uint64_t *)ptr;
+}
+
+static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint64_t *at = atomic_place(nic, qp, p);
+
+	if (!at)
+		return;
+	/* Nothing relaxed passes an atomic (HWI ORD-12). */
+	relaxed_release(nic);
+	new_answer(resp, p)->original = do_atomic(p, at);
+	accept(resp, p, 1);
+}
+
+/* Return: as port_send(). */
+static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	struct responder_fault fault = { 0 };
+	uint8_t sender = MOOR_SYN_NONE;
+
+	switch (responder_place(nic, qp, p, &fault, &sender)) {
+	case PLACED:
+		accept(resp, p, p->num_psn);
+		if (p->ack_request)
+			set_due(resp, AETH_ACK);
+		break;
+	case PLACED_NOT_READY:
+		set_due(resp, AETH_RNR_NAK | qp->min_rnr_timer);
+		break;
+	case PLACED_REFUSED:
+		set_fault(resp, &fault, resp->psn);
+		break;
+	case PLACED_SENDER_FAULT:
+		break;
+	}
+	return sender;
+}
+
+static bool in_sequence(const struct responder *resp,
+			const struct packet_form *form)
+{
+	return form->first ? !resp->message : resp->message == form->kind;
+}
+
+/* ---- packets that were here before (IBA 9.7.5.1.4) ---- */
+
+static void take_again(struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t kind = packet_form(p)->kind;
+	uint32_t i;
+
+	if (kind == PACKET_KIND_SEND || kind == PACKET_KIND_WRITE) {
+		set_due(resp, AETH_ACK);
+		return;
+	}
+	for (i = first_answer(resp); i != resp->num_answers; i++) {
+		struct responder_answer *a = answer_at(resp, i);
+		int32_t in = psn_diff(p->psn, a->psn);
+
+		if (a->opcode != (p->opcode & PACKET_OPCODE) || in < 0 ||
+		    in >= (int32_t)a->num_psn || a->range.key != p->rkey)
+			continue;
+		a->sent = (uint32_t)in * (128u << qp->path_mtu);
+		a->pending = a->range.addr + a->sent == p->addr;
+		a->again = true;
+		if (a->pending && (int32_t)(i - resp->unanswered) < 0)
+			resp->unanswered = i;
+	}
+}
+
+static void out_of_sequence(struct qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->nak_sent)
+		return;
+	resp->nak_sent = true;
+	set_due(resp, AETH_NAK_SEQUENCE);
+}
+
+uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	const struct packet_form *form = packet_form(p);
+	struct responder *resp = &qp->resp;
+	int32_t ahead = psn_diff(p->psn, resp->psn);
+	uint8_t sender = MOOR_SYN_NONE;
+
+	/* It has given up, and only answers what came before. */
+	if (resp->fault.set)
+		return MOOR_SYN_NONE;
+	if (ahead < 0) {
+		nic->traffic.duplicates++;
+		take_again(qp, p);
+	} else if (ahead > 0) {
+		nic->traffic.gaps++;
+		out_of_sequence(qp);
+	} else {
+		resp->nak_sent = false;
+		if (!resp->established) {
+			resp->established = true;
+			qp_event(nic, qp, MOOR_EVENT_COMM_EST);
+		}
+		if (!in_sequence(resp, form))
+			refuse_request(resp, "HWI RC-1", MOOR_SYN_LENGTH);
+		else if (form->kind > PACKET_KIND_WRITE && !has_room(qp))
+			refuse_request(resp, "HWI RC-40", MOOR_SYN_QP_RIGHTS);
+		else if (form->kind == PACKET_KIND_READ)
+			take_read(nic, qp, p);
+		else if (form->kind == PACKET_KIND_ATOMIC)
+			take_atomic(nic, qp, p);
+		else
+			sender = take_data(nic, qp, p);
+	}
+	answer_now(nic, qp);
+	return sender;
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The requester's half that all transports share: WQEs become requests, these
+ * packets, and they end in the order in which they were posted.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/rules.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+
+/* A long message asks for an acknowledgment now and then. */
+#define ACK_EVERY	32u
+
+bool requester_init(struct nic *nic)
+{
+	nic->request_memory = calloc(NIC_NUM_REQUESTS, sizeof(struct request));
+	return nic->request_memory;
+}
+
+void requester_exit(struct nic *nic)
+{
+	free(nic->request_memory);
+}
+
+/* The pool is shared: a QP that finds it empty has one request of its own. */
+static struct request *request_get(struct nic *nic, struct requester *req)
+{
+	struct request *r = nic->requests;
+
+	if (!req->own_taken) {
+		req->own_taken = true;
+		return req->own;
+	}
+	if (r)
+		nic->requests = r->next;
+	else if (nic->requests_made < NIC_NUM_REQUESTS)
+		r = &nic->request_memory[nic->requests_made++];
+	return r;
+}
+
+static void request_put(struct nic *nic, struct requester *req,
+			struct request *r)
+{
+	if (r == req->own) {
+		req->own_taken = false;
+		return;
+	}
+	r->next = nic->requests;
+	nic->requests = r;
+}
+
+void requester_fail(struct qp *qp, struct request *r, uint8_t status,
+		    uint8_t syndrome)
+{
+	log_refused(work_rule(r->wqe.opcode, status, syndrome),
+		    "QP 0x%06x WQE %u opcode 0x%02x: status %u (%s)",
+		    qp->qpn, r->wqe.index, r->wqe.opcode, status,
+		    syndrome_name(syndrome));
+	r->state = REQUEST_FAILED;
+	r->status = status;
+	r->syndrome = syndrome;
+	qp->req.stopped = true;
+}
+
+/* Takes the oldest request out of the window. */
+static struct request *take_oldest(struct requester *req)
+{
+	struct request *r = requester_at(req, req->head++);
+
+	if (req->next + 1 == req->head) {
+		req->next = req->head;
+		req->offset = 0;
+	}
+	if (req->open + 1 == req->head)
+		req->open = req->head;
+	return r;
+}
+
+static void end_request(struct nic *nic, struct qp *qp, uint8_t status)
+{
+	struct request *r = take_oldest(&qp->req);
+
+	if (status || (r->wqe.flags & MOOR_WQE_FLAG_SIGNALED))
+		complete_send(nic, qp, &r->wqe, status, r->syndrome);
+	request_put(nic, &qp->req, r);
+}
+
+void requester_retire(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	while (!requester_idle(req) && qp->state != MOOR_QPS_ERR) {
+		struct request *r = requester_at(req, req->head);
+
+		if (r->state == REQUEST_OPEN)
+			return;
+		if (r->state == REQUEST_FAILED) {
+			end_request(nic, qp, r->status);
+			qp_error(nic, qp);
+			return;
+		}
+		end_request(nic, qp, MOOR_WC_SUCCESS);
+	}
+	if (qp->draining && requester_idle(req))
+		qp_drained(nic, qp);
+}
+
+bool requester_flush_one(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+	struct request *r;
+
+	if (requester_idle(req)) {
+		if (queue_look(&qp->sq) != QUEUE_WORK)
+			return false;
+		/* With nothing in the window there is the QP's own. */
+		r = request_get(nic, req);
+		if (wqe_fetch_send(nic, qp, &r->wqe) == WQE_UNREACHABLE) {
+			request_put(nic, req, r);
+			return false;
+		}
+		req->window[req->tail++ % REQUESTER_WINDOW] = r;
+	}
+	requester_at(req, req->head)->syndrome = MOOR_SYN_NONE;
+	end_request(nic, qp, MOOR_WC_WR_FLUSH_ERR);
+	return true;
+}
+
+void requester_reset(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+	struct request *own;
+
+	while (!requester_idle(req))
+		request_put(nic, req, take_oldest(req));
+	own = req->own;
+	memset(req, 0, sizeof(*req));
+	req->own = own;
+}
+
+/*
+ * Key to bounds of all SGEs, before the responder sees anything. What is granted
+ * of the first stays with the request, for its first packet.
+ */
+static uint8_t check_sges(struct nic *nic, struct request *r)
+{
+	struct stream other, *s = &r->local;
+	uint8_t syndrome;
+	uint32_t i;
+
+	for (i = 0; i < r->wqe.num_sge; i++) {
+		struct segment *sge = &r->wqe.sge[i];
+
+		if (!sge->length)
+			continue;
+		if (s == &r->local)
+			s->current = i;
+		else
+			stream_init(s, r->local.actor, sge, 1, r->local.need);
+		syndrome = stream_grant(nic, s, sge->length);
+		if (syndrome)
+			return syndrome;
+		s = &other;
+	}
+	return MOOR_SYN_NONE;
+}
+
+/*
+ * Likewise the translation of the first byte (HWI RC-21). Of an atomic, which is
+ * done only once, of the whole result.
+ */
+static uint8_t check_first_bytes(struct nic *nic, struct request *r)
+{
+	uint64_t need = request_is_one_of(r, WQE_ATOMICS) ? r->wqe.length : 1;
+	uint64_t done, run;
+	uint8_t *ptr;
+
+	if (!r->local.granted_to || r->local.grant.kind == MR_KIND_NULL)
+		return MOOR_SYN_NONE;
+	for (done = 0; done < need; done += run) {
+		uint8_t syndrome;
+
+		run = need - done;
+		syndrome = mr_grant_ptr(nic, &r->local.grant, done, &run, &ptr);
+		if (syndrome)
+			return syndrome;
+	}
+	return MOOR_SYN_NONE;
+}
+
+/* Return: the status with which the request fails, or MOOR_WC_SUCCESS. */
+static uint8_t check_request(struct nic *nic, const struct qp *qp,
+			     struct request *r, enum wqe_form form,
+			     uint8_t *syndrome)
+{
+	bool atomic = request_is_one_of(r, WQE_ATOMICS);
+
+	*syndrome = MOOR_SYN_WQE;
+	if (form == WQE_MALFORMED)
+		return MOOR_WC_LOC_QP_OP_ERR;
+	if (!request_is_one_of(r, qp->transport->wqe_opcodes) ||
+	    (request_is_one_of(r, WQE_ASKS_DATA) && !qp->max_rd_atomic))
+		return MOOR_WC_LOC_QP_OP_ERR;
+	*syndrome = MOOR_SYN_LENGTH;
+	if (form == WQE_TOO_LONG ||
+	    (atomic && r->wqe.length != sizeof(uint64_t)))
+		return MOOR_WC_LOC_LEN_ERR;
+	*syndrome = check_sges(nic, r);
+	if (!*syndrome)
+		*syndrome = check_first_bytes(nic, r);
+	return *syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
+}
+
+static void begin(struct nic *nic, struct qp *qp, struct request *r,
+		  enum wqe_form form)
+{
+	bool asks = form == WQE_OK && request_is_one_of(r, WQE_ASKS_DATA);
+	struct requester *req = &qp->req;
+	uint8_t status, syndrome;
+
+	r->state = REQUEST_OPEN;
+	r->syndrome = MOOR_SYN_NONE;
+	r->psn = req->psn;
+	r->num_psn = 0;
+	r->answered = 0;
+	stream_init(&r->local, &qp->actor, r->wqe.sge, r->wqe.num_sge,
+		    asks ? MOOR_ACCESS_LOCAL_WRITE : 0);
+	if (r->wqe.flags & MOOR_WQE_FLAG_INLINE)
+		r->local.bytes = r->wqe.data;
+	if (requester_idle(req)) {
+		req->retries = qp->retry_cnt;
+		req->rnr_retries = qp->rnr_retry;
+	}
+	req->window[req->tail++ % REQUESTER_WINDOW] = r;
+
+	status = check_request(nic, qp, r, form, &syndrome);
+	if (status) {
+		requester_fail(qp, r, status, syndrome);
+		requester_retire(nic, qp);
+	} else if (!request_is_one_of(r, WQE_LOCAL)) {
+		r->num_psn = packets_of(qp, r->wqe.length);
+		req->psn = (req->psn + r->num_psn) & PSN_MASK;
+	}
+}
+
+/* Return: true when there is a request to go on with. */
+static bool fetch_next(struct nic *nic, struct qp *qp)
+{
+	struct requester *req = &qp->req;
+	enum queue_look look;
+	enum wqe_form form;
+	struct request *r;
+
+	if (qp->state != MOOR_QPS_RTS || req->stopped ||
+	    req->tail - req->head == REQUESTER_WINDOW)
+		return false;
+	look = queue_look(&qp->sq);
+	if (look == QUEUE_EMPTY)
+		return false;
+	nic->live[qp->live_index].seen = qp->sq.producer;
+	if (look == QUEUE_BROKEN) {
+		qp_queue_failed(nic, qp);
+		return false;
+	}
+	r = request_get(nic, req);
+	if (!r)
+		return false;
+	form = wqe_fetch_send(nic, qp, &r->wqe);
+	if (form == WQE_UNREACHABLE) {
+		request_put(nic, req, r);
+		qp_queue_failed(nic, qp);
+		return false;
+	}
+	begin(nic, qp, r, form);
+	return req->next != req->tail;
+}
+
+/* What concerns this NIC alone is done at once; nobody is asked. */
+static void do_local(struct nic *nic, struct qp *qp, struct request *r)
+{
+	uint8_t syndrome;
+
+	if (r->wqe.opcode == MOOR_WQE_BIND_MW)
+		syndrome = mw_bind(nic, &qp->actor, &r->wqe.bind);
+	else if (r->wqe.opcode == MOOR_WQE_REG_MR)
+		syndrome = mr_fast_register(nic, &qp->actor, &r->wqe.reg);
+	else
+		syndrome = mr_invalidate(nic, &qp->actor, r->wqe.inv_key);
+	qp->req.next++;
+	if (syndrome)
+		requester_fail(qp, r, MOOR_WC_MW_BIND_ERR, syndrome);
+	else
+		r->state = REQUEST_DONE;
+	requester_retire(nic, qp);
+}
+
+static uint8_t data_opcode(uint8_t wqe_opcode, bool first, bool last)
+{
+	/* First, middle, last, the only one. */
+	static const uint8_t opcodes[][4] = {
+		[MOOR_WQE_SEND] = { PACKET_SEND_FIRST, PACKET_SEND_MIDDLE,
+				    PACKET_SEND_LAST, PACKET_SEND_ONLY },
+		[MOOR_WQE_SEND_IMM] = { PACKET_SEND_FIRST, PACKET_SEND_MIDDLE,
+					PACKET_SEND_LAST_IMM,
+					PACKET_SEND_ONLY_IMM },
+		[MOOR_WQE_SEND_INV] = { PACKET_SEND_FIRST, PACKET_SEND_MIDDLE,
+					PACKET_SEND_LAST_INV,
+					PACKET_SEND_ONLY_INV },
+		[MOOR_WQE_WRITE] = { PACKET_WRITE_FIRST, PACKET_WRITE_MIDDLE,
+				     PACKET_WRITE_LAST, PACKET_WRITE_ONLY },
+		[MOOR_WQE_WRITE_IMM] = { PACKET_WRITE_FIRST,
+					 PACKET_WRITE_MIDDLE,
+					 PACKET_WRITE_LAST_IMM,
+					 PACKET_WRITE_ONLY_IMM },
+	};
+
+	return opcodes[wqe_opcode][last ? (first ? 3 : 2) : (first ? 0 : 1)];
+}
+
+/* The packet of a SEND or WRITE from byte @offset on. */
+static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
+		      uint32_t offset, struct packet *p)
+{
+	const struct send_wqe *wqe = &r->wqe;
+	uint32_t mtu = 128u << qp->path_mtu, unit = port_unit(nic, mtu);
+	uint32_t left = wqe->length - offset;
+	bool last = left <= unit;
+
+	p->opcode |= data_opcode(wqe->opcode, !offset, last);
+	p->psn = (r->psn + offset / mtu) & PSN_MASK;
+	p->ack_request = last || !(p->psn % ACK_EVERY);
+	p->solicited = last && (wqe->flags & MOOR_WQE_FLAG_SOLICITED);
+	p->addr = wqe->remote_addr;
+	p->rkey = wqe->rkey;
+	p->dma_length = wqe->length;
+	if (wqe->opcode == MOOR_WQE_SEND_INV)
+		p->inv_key = wqe->inv_key;
+	else
+		p->imm = wqe->imm;
+	p->length = last ? left : unit;
+	p->num_psn = packets_of(qp, p->length);
+	p->payload = &r->local;
+}
+
+/* READ, or what is left of it; an atomic. */
+static void fill_question(const struct qp *qp, const struct request *r,
+			  struct packet *p)
+{
+	const struct send_wqe *wqe = &r->wqe;
+	uint32_t answered = r->answered / (128u << qp->path_mtu);
+
+	if (wqe->opcode == MOOR_WQE_READ)
+		p->opcode |= PACKET_READ_REQUEST;
+	else if (wqe->opcode == MOOR_WQE_CMP_SWAP)
+		p->opcode |= PACKET_COMPARE_SWAP;
+	else
+		p->opcode |= PACKET_FETCH_ADD;
+	p->psn = (r->psn + answered) & PSN_MASK;
+	p->num_psn = r->num_psn - answered;
+	p->addr = wqe->remote_addr + r->answered;
+	p->rkey = wqe->rkey;
+	p->dma_length = wqe->length - r->answered;
+	p->swap_add = wqe->swap_add;
+	p->compare = wqe->compare;
+}
+
+/*
+ * The cursor moves before the packet goes: its answer may have been taken, and
+ * the request be gone, when port_send() returns. @granted: what the packet
+ * touches has been checked just now.
+ */
+static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
+			bool granted, uint32_t *budget)
+{
+	bool asks = request_is_one_of(r, WQE_ASKS_DATA), last;
+	struct requester *req = &qp->req;
+	struct packet p;
+	uint8_t syndrome;
+	uint32_t end;
+
+	packet_init(&p, nic, qp, qp->transport->packets, 0);
+	if (asks) {
+		fill_question(qp, r, &p);
+		req->num_reads++;
+	} else {
+		if (!granted)
+			stream_seek(&r->local, req->offset);
+		fill_data(nic, qp, r, req->offset, &p);
+	}
+	last = packet_form(&p)->last;
+	req->offset += p.length;
+	if (last) {
+		req->next++;
+		req->offset = 0;
+	}
+	end = (p.psn + p.num_psn) & PSN_MASK;
+	if (psn_diff(end, req->sent_psn) > 0)
+		req->sent_psn = end;
+	*budget -= p.length < *budget ? p.length : *budget;
+
+	syndrome = port_send(nic, &p);
+	if (syndrome)
+		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+	else if (qp->transport->acknowledged)
+		return;
+	req->acked_psn = req->sent_psn;
+	if (!syndrome && last)
+		r->state = REQUEST_DONE;
+	requester_retire(nic, qp);
+}
+
+/* Counts the packet to be sent, and a READ as its answer. */
+static bool is_window_full(const struct nic *nic, const struct qp *qp,
+			   const struct request *r)
+{
+	const struct requester *req = &qp->req;
+	uint32_t psn = r->psn + req->offset / (128u << qp->path_mtu);
+
+	/* A READ that goes on where its answer broke off began before. */
+	return psn_diff(psn, req->acked_psn) >= (int32_t)nic->port->window ||
+	       ((r->psn + r->num_psn - req->acked_psn) & PSN_MASK) >
+	       PORT_MAX_WINDOW;
+}
+
+enum requester_step requester_step(struct nic *nic, struct qp *qp,
+				   uint32_t *budget)
+{
+	struct requester *req = &qp->req;
+	bool fetched = req->next == req->tail;
+	struct request *r;
+
+	if (fetched && !fetch_next(nic, qp))
+		return REQUESTER_RESTS;
+	r = requester_at(req, req->next);
+	if (r->state == REQUEST_FAILED)
+		return REQUESTER_RESTS;
+	if (r->state == REQUEST_DONE) {
+		/* It was to be sent again, and then was acknowledged. */
+		req->next++;
+		req->offset = 0;
+		return REQUESTER_SENT;
+	}
+	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
+	    is_window_full(nic, qp, r))
+		return REQUESTER_RESTS;
+	if (request_is_one_of(r, WQE_LOCAL))
+		do_local(nic, qp, r);
+	else
+		send_packet(nic, qp, r, fetched, budget);
+	return REQUESTER_SENT;
+}

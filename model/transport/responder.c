@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The responder's half that all transports share: receives, the placing of
+ * SENDs and WRITEs packet by packet, and what is done about errors.
+ */
+#include "base/log.h"
+#include "transport/transport.h"
+
+static bool refuse(struct responder_fault *fault, const char *rule, uint8_t nak,
+		   uint8_t event, uint8_t status, uint8_t syndrome)
+{
+	*fault = (struct responder_fault){
+		.set = true,
+		.rule = rule,
+		.nak = nak,
+		.event = event,
+		.status = status,
+		.syndrome = syndrome,
+	};
+	return false;
+}
+
+static bool refuse_request(struct responder_fault *fault, uint8_t syndrome)
+{
+	return refuse(fault, "HWI RC-30", AETH_NAK_INVALID, MOOR_EVENT_QP_REQ_ERR, 0,
+		      syndrome);
+}
+
+static bool refuse_access(struct responder_fault *fault, uint8_t syndrome)
+{
+	return refuse(fault, syndrome_rule(syndrome), AETH_NAK_ACCESS,
+		      MOOR_EVENT_QP_ACCESS_ERR, 0, syndrome);
+}
+
+/* The receive WQE tells what was wrong: no event. */
+static bool refuse_receive(struct responder_fault *fault, const char *rule,
+			   uint8_t nak, uint8_t status, uint8_t syndrome)
+{
+	return refuse(fault, rule, nak, 0, status, syndrome);
+}
+
+void responder_fail(struct nic *nic, struct qp *qp,
+		    const struct responder_fault *fault)
+{
+	struct responder *resp = &qp->resp;
+
+	if (fault->status) {
+		log_refused(fault->rule, "QP 0x%06x receive WQE %u: status %u (%s)",
+			    qp->qpn, resp->wqe.index, fault->status,
+			    syndrome_name(fault->syndrome));
+		resp->holds_wqe = false;
+		complete_recv(nic, qp, &resp->wqe, fault->status,
+			      fault->syndrome);
+	} else if (fault->event) {
+		log_refused(fault->rule, "QP 0x%06x: a request at PSN %u, key 0x%08x: %s",
+			    qp->qpn, fault->psn, fault->key,
+			    syndrome_name(fault->syndrome));
+		qp_event(nic, qp, fault->event);
+	}
+	qp_error(nic, qp);
+}
+
+/* Return: false when the queue is broken, and the QP with it. */
+static bool look_for_receive(struct qp *qp, bool *there)
+{
+	*there = qp->resp.holds_wqe;
+	if (*there)
+		return true;
+	switch (queue_look(&qp->rq)) {
+	case QUEUE_WORK:
+		*there = true;
+		return true;
+	case QUEUE_BROKEN:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* A message takes the WQE that one before it held, if that did not end. */
+static enum placed take_receive(struct nic *nic, struct qp *qp,
+				struct responder_fault *fault)
+{
+	struct responder *resp = &qp->resp;
+	bool there;
+
+	if (!look_for_receive(qp, &there))
+		goto broken;
+	if (!there)
+		return PLACED_NOT_READY;
+	if (resp->holds_wqe)
+		return PLACED;
+	switch (wqe_fetch_recv(nic, qp, &resp->wqe)) {
+	case WQE_OK:
+		resp->holds_wqe = true;
+		return PLACED;
+	case WQE_UNREACHABLE:
+		goto broken;
+	default:
+		resp->holds_wqe = true;
+		refuse_receive(fault, "HWI RC-24", AETH_NAK_OPERATION,
+			       MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+		return PLACED_REFUSED;
+	}
+broken:
+	refuse(fault, "HWI RC-23", AETH_NAK_OPERATION, MOOR_EVENT_QP_FATAL, 0,
+	       MOOR_SYN_NONE);
+	return PLACED_REFUSED;
+}
+
+bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
+			   struct responder_fault *fault)
+{
+	const struct segment *seg = range->segments;
+	uint8_t syndrome;
+
+	if (!(qp->access & range->need))
+		syndrome = MOOR_SYN_QP_RIGHTS;
+	else if (seg->length)
+		syndrome = stream_grant(nic, range, seg->length);
+	else
+		/* What touches nothing needs no key (HWI ACC-11). */
+		syndrome = MOOR_SYN_NONE;
+	if (!syndrome)
+		return true;
+	refuse_access(fault, syndrome);
+	fault->key = seg->key;
+	return false;
+}
+
+static enum placed begin_send(struct nic *nic, struct qp *qp,
+			      struct responder_fault *fault)
+{
+	struct responder *resp = &qp->resp;
+	enum placed taken = take_receive(nic, qp, fault);
+
+	if (taken == PLACED)
+		stream_init(&resp->place, &qp->actor, resp->wqe.sge,
+			    resp->wqe.num_sge, MOOR_ACCESS_LOCAL_WRITE);
+	return taken;
+}
+
+/*
+ * A WRITE with immediate that is a single packet brings its receive along: that
+ * is told why it was refused (IBA 11.6.2).
+ */
+static void tell_receive(struct nic *nic, struct qp *qp, const struct packet *p,
+			 struct responder_fault *fault)
+{
+	struct responder_fault of_receive;
+
+	if ((packet_form(p)->headers & PACKET_HAS_IMM) &&
+	    p->dma_length <= 128u << qp->path_mtu &&
+	    take_receive(nic, qp, &of_receive) == PLACED)
+		fault->status = MOOR_WC_LOC_ACCESS_ERR;
+}
+
+static enum placed begin_write(struct nic *nic, struct qp *qp,
+			       const struct packet *p,
+			       struct responder_fault *fault)
+{
+	struct responder *resp = &qp->resp;
+
+	resp->range = (struct segment){
+		.addr = p->addr,
+		.length = p->dma_length,
+		.key = p->rkey,
+	};
+	stream_init(&resp->place, &qp->actor, &resp->range, 1,
+		    MOOR_ACCESS_REMOTE_WRITE);
+	if (responder_check_range(nic, qp, &resp->place, fault))
+		return PLACED;
+	tell_receive(nic, qp, p, fault);
+	return PLACED_REFUSED;
+}
+
+/* Packets that are not full have to be last: both ends agree on the MTU. */
+static bool fits_mtu(const struct qp *qp, const struct packet *p)
+{
+	return p->num_psn == packets_of(qp, p->length) &&
+	       (packet_form(p)->last ||
+		(p->length && !(p->length % (128u << qp->path_mtu))));
+}
+
+/* Where the message is to end, and whether the packet agrees with it. */
+static bool check_length(const struct qp *qp, const struct packet *p,
+			 uint32_t placed, struct responder_fault *fault)
+{
+	const struct packet_form *form = packet_form(p);
+	const struct responder *resp = &qp->resp;
+	uint64_t end = (uint64_t)placed + p->length;
+
+	if (form->kind == PACKET_KIND_SEND)
+		return end <= resp->wqe.room ||
+		       refuse_receive(fault, "HWI RC-8", AETH_NAK_INVALID,
+				      MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
+	return (form->last ? end == resp->range.length :
+			     end < resp->range.length) ||
+	       refuse_request(fault, MOOR_SYN_LENGTH);
+}
+
+/* The bytes of a packet. */
+static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
+		       uint32_t placed, struct responder_fault *fault,
+		       uint8_t *sender)
+{
+	struct responder *resp = &qp->resp;
+	struct stream *culprit;
+	uint8_t syndrome;
+
+	/* The range of a WRITE has been granted with its first packet. */
+	if (placed || packet_form(p)->kind == PACKET_KIND_SEND)
+		stream_seek(&resp->place, placed);
+	syndrome = transfer(nic, &resp->place, p->payload, p->length, &culprit);
+	if (!syndrome)
+		return PLACED;
+	if (culprit == p->payload) {
+		*sender = syndrome;
+		return PLACED_SENDER_FAULT;
+	}
+	if (packet_form(p)->kind == PACKET_KIND_SEND) {
+		refuse_receive(fault, "HWI RC-9", AETH_NAK_OPERATION,
+			       MOOR_WC_LOC_PROT_ERR, syndrome);
+	} else {
+		refuse_access(fault, syndrome);
+		fault->key = resp->range.key;
+	}
+	return PLACED_REFUSED;
+}
+
+/* The last packet of a message: its receive ends. */
+static enum placed end_message(struct nic *nic, struct qp *qp,
+			       const struct packet *p, uint32_t length,
+			       struct responder_fault *fault)
+{
+	uint8_t syndrome = packet_form(p)->headers & PACKET_HAS_INV ?
+			   mr_invalidate(nic, &qp->actor, p->inv_key) :
+			   MOOR_SYN_NONE;
+
+	/* The receiver's own trouble, of which the sender is not told. */
+	if (syndrome) {
+		refuse(fault, "HWI RC-27", 0, MOOR_EVENT_QP_ACCESS_ERR, 0,
+		       syndrome);
+		fault->key = p->inv_key;
+		return PLACED_REFUSED;
+	}
+	qp->resp.holds_wqe = false;
+	complete_recv_message(nic, qp, &qp->resp.wqe, p, length);
+	return PLACED;
+}
+
+enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
+			    struct responder_fault *fault, uint8_t *sender)
+{
+	const struct packet_form *form = packet_form(p);
+	bool ends_receive = form->last && (form->kind == PACKET_KIND_SEND ||
+					   (form->headers & PACKET_HAS_IMM));
+	struct responder *resp = &qp->resp;
+	uint32_t placed = form->first ? 0 : resp->placed;
+	enum placed result = PLACED;
+
+	if (!fits_mtu(qp, p)) {
+		refuse_request(fault, MOOR_SYN_LENGTH);
+		return PLACED_REFUSED;
+	}
+	if (form->first)
+		result = form->kind == PACKET_KIND_SEND ?
+			 begin_send(nic, qp, fault) :
+			 begin_write(nic, qp, p, fault);
+	/* The receive of a WRITE with immediate is told of it, no more. */
+	if (result == PLACED && ends_receive)
+		result = take_receive(nic, qp, fault);
+	if (result == PLACED && !check_length(qp, p, placed, fault))
+		result = PLACED_REFUSED;
+	if (result == PLACED)
+		result = put(nic, qp, p, placed, fault, sender);
+	if (result == PLACED && ends_receive)
+		result = end_message(nic, qp, p, placed + p->length, fault);
+	if (result != PLACED)
+		return result;
+	resp->placed = placed + p->length;
+	resp->message = form->last ? PACKET_KIND_UNKNOWN : form->kind;
+	return PLACED;
+}
+
+bool responder_flush_one(struct nic *nic, struct qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (!resp->holds_wqe) {
+		if (queue_look(&qp->rq) != QUEUE_WORK ||
+		    wqe_fetch_recv(nic, qp, &resp->wqe) == WQE_UNREACHABLE)
+			return false;
+	}
+	resp->holds_wqe = false;
+	complete_recv(nic, qp, &resp->wqe, MOOR_WC_WR_FLUSH_ERR, MOOR_SYN_NONE);
+	return true;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which queue pair a packet is for, and what its transport does with it. */
+#include "transport/port.h"
+#include "transport/rc.h"
+
+static bool gid_is(const struct nic *nic, uint8_t index, const uint8_t *gid)
+{
+	const struct gid_entry *entry = &nic->gid[index];
+
+	return entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid));
+}
+
+/* From the queue pair, and the address, that @qp is connected to? */
+static bool is_from_peer(const struct nic *nic, const struct qp *qp,
+			 const struct packet *p)
+{
+	return (!p->src_qpn || p->src_qpn == qp->dest_qpn) &&
+	       !memcmp(p->sgid, qp->dgid, sizeof(qp->dgid)) &&
+	       gid_is(nic, qp->sgid_index, p->dgid);
+}
+
+uint8_t transport_receive(struct nic *nic, struct packet *p)
+{
+	struct qp *qp = qp_find(nic, p->dest_qpn);
+
+	if (!qp || (p->opcode & PACKET_TRANSPORT) != qp->transport->packets ||
+	    (qp->state != MOOR_QPS_RTR && qp->state != MOOR_QPS_RTS &&
+	     qp->state != MOOR_QPS_SQD) || !is_from_peer(nic, qp, p))
+		return MOOR_SYN_NONE;
+	return qp->transport->receive(nic, qp, p);
+}
+
+static uint8_t rc_receive(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	switch (packet_form(p)->kind) {
+	case PACKET_KIND_UNKNOWN:
+		return MOOR_SYN_NONE;
+	case PACKET_KIND_READ_RESPONSE:
+	case PACKET_KIND_ACKNOWLEDGE:
+	case PACKET_KIND_ATOMIC_ACKNOWLEDGE:
+		return rc_take_response(nic, qp, p);
+	default:
+		return rc_take_request(nic, qp, p);
+	}
+}
+
+const struct transport rc_transport = {
+	.packets = PACKET_TRANSPORT_RC,
+	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(SEND_INV) |
+		       WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS_DATA |
+		       WQE_LOCAL,
+	.may_begin = rc_may_begin,
+	.acknowledged = true,
+	.receive = rc_receive,
+	.answer = rc_answer,
+	.rest = rc_rest,
+	.expired = rc_expired,
+};

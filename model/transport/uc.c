@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Unreliable connection (IBA 9.8, HWI 12.3): nothing is answered, and of a message of
+ * which a packet is missing, or that is refused, the rest is dropped.
+ */
+#include "base/log.h"
+#include "transport/transport.h"
+
+static bool uc_may_begin(const struct qp *qp, const struct request *r)
+{
+	(void)qp;
+	(void)r;
+	return true;
+}
+
+static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	const struct packet_form *form = packet_form(p);
+	struct responder *resp = &qp->resp;
+	struct responder_fault fault = { 0 };
+	uint8_t sender = MOOR_SYN_NONE;
+	enum placed placed;
+
+	if (form->kind != PACKET_KIND_SEND && form->kind != PACKET_KIND_WRITE)
+		return MOOR_SYN_NONE;
+	if (form->first)
+		resp->dropping = false;
+	else if (p->psn != resp->psn || resp->message != form->kind)
+		resp->dropping = true;
+	resp->psn = (p->psn + p->num_psn) & PSN_MASK;
+	if (resp->dropping) {
+		nic->traffic.gaps++;
+		return MOOR_SYN_NONE;
+	}
+	if (!resp->established) {
+		resp->established = true;
+		qp_event(nic, qp, MOOR_EVENT_COMM_EST);
+	}
+	placed = responder_place(nic, qp, p, &fault, &sender);
+	if (placed == PLACED)
+		return MOOR_SYN_NONE;
+	resp->message = PACKET_KIND_UNKNOWN;
+	resp->dropping = true;
+	/* What the receive WQE names is the receiver's own mistake. */
+	if (placed == PLACED_REFUSED &&
+	    (fault.event == MOOR_EVENT_QP_FATAL ||
+	     (fault.status && fault.status != MOOR_WC_LOC_LEN_ERR)))
+		responder_fail(nic, qp, &fault);
+	return sender;
+}
+
+static bool uc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+{
+	(void)nic;
+	(void)qp;
+	(void)budget;
+	return false;
+}
+
+static void uc_nothing(struct nic *nic, struct qp *qp)
+{
+	(void)nic;
+	(void)qp;
+}
+
+const struct transport uc_transport = {
+	.packets = PACKET_TRANSPORT_UC,
+	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(WRITE) |
+		       WQE_BIT(WRITE_IMM) | WQE_LOCAL,
+	.may_begin = uc_may_begin,
+	.receive = uc_receive,
+	.answer = uc_answer,
+	.rest = uc_nothing,
+	.expired = uc_nothing,
+};

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Work queue entries: copied once, then checked (HWI 10). Only what was copied
+ * counts; the consumer may scribble over the ring at any time.
+ */
+#include <endian.h>
+
+#include "transport/qp.h"
+
+#define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
+
+#define KNOWN		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
+			 OPCODE_BIT(SEND_INV) | OPCODE_BIT(WRITE) | \
+			 OPCODE_BIT(WRITE_IMM) | OPCODE_BIT(READ) | ATOMIC | \
+			 LOCAL)
+#define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW) | \
+			 OPCODE_BIT(REG_MR))
+#define ATOMIC		(OPCODE_BIT(CMP_SWAP) | OPCODE_BIT(FETCH_ADD))
+#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL))
+
+/* Return: the bytes of all. */
+static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
+{
+	struct moor_sge raw;
+	uint64_t length = 0;
+	uint8_t i;
+
+	for (i = 0; i < num; i++) {
+		fetch(&raw, from + i * sizeof(raw), sizeof(raw));
+		to[i].addr = le64toh(raw.addr);
+		to[i].length = le32toh(raw.length);
+		to[i].key = le32toh(raw.lkey);
+		to[i].epoch = 0;
+		length += to[i].length;
+	}
+	return length;
+}
+
+static bool sges_fit(uint8_t num, size_t before, uint8_t log_stride)
+{
+	return num <= NIC_MAX_SGE &&
+	       before + num * sizeof(struct moor_sge) <= 1u << log_stride;
+}
+
+static bool fetch_inline(struct send_wqe *wqe, const uint8_t *from,
+			 uint32_t length, uint8_t log_stride)
+{
+	if (!(INLINE_ALLOWED & 1u << wqe->opcode) || length > NIC_MAX_INLINE ||
+	    sizeof(struct moor_sq_wqe) + length > 1u << log_stride)
+		return false;
+	fetch(wqe->data, from, length);
+	wqe->num_sge = 0;
+	wqe->length = length;
+	return true;
+}
+
+static void fetch_atomic(struct send_wqe *wqe, const uint8_t *from)
+{
+	struct moor_wqe_atomic raw;
+
+	fetch(&raw, from, sizeof(raw));
+	wqe->swap_add = le64toh(raw.swap_add);
+	wqe->compare = le64toh(raw.compare);
+}
+
+/* Carries DMA addresses: none but the kernel's. */
+static bool fetch_reg(struct send_wqe *wqe, const uint8_t *from,
+		      const struct qp *qp)
+{
+	struct moor_wqe_reg raw;
+
+	if (!qp->actor.kernel || sizeof(struct moor_sq_wqe) + sizeof(raw) >
+				 1u << qp->sq.log_stride)
+		return false;
+	fetch(&raw, from, sizeof(raw));
+	wqe->reg = (struct mr_fast_request){
+		.key = le32toh(raw.key),
+		.access = le32toh(raw.access),
+		.iova = wqe->remote_addr,
+		.length = le64toh(raw.length),
+		.xlat = raw.xlat,
+	};
+	return true;
+}
+
+/* An opcode that moves no data. */
+static bool fetch_local(struct send_wqe *wqe, const uint8_t *from,
+			const struct qp *qp)
+{
+	struct moor_wqe_bind raw;
+
+	wqe->length = 0;
+	if (wqe->num_sge)
+		return false;
+	if (wqe->opcode == MOOR_WQE_REG_MR)
+		return fetch_reg(wqe, from, qp);
+	if (wqe->opcode != MOOR_WQE_BIND_MW)
+		return true;
+	fetch(&raw, from, sizeof(raw));
+	wqe->bind = (struct mw_request){
+		.mw_key = le32toh(raw.mw_key),
+		.new_key = le32toh(raw.new_key),
+		.mr_lkey = le32toh(raw.mr_lkey),
+		.access = le32toh(raw.access),
+		.addr = le64toh(raw.addr),
+		.length = le64toh(raw.length),
+	};
+	return true;
+}
+
+enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
+			     struct send_wqe *wqe)
+{
+	const uint8_t *from = queue_wqe(nic, &qp->sq);
+	size_t segment = sizeof(struct moor_sq_wqe);
+	struct moor_sq_wqe head;
+	uint64_t length;
+
+	if (!from)
+		return WQE_UNREACHABLE;
+	fetch(&head, from, sizeof(head));
+	wqe->index = qp->sq.consumer++;
+	wqe->opcode = head.opcode;
+	wqe->flags = head.flags;
+	wqe->num_sge = head.num_sge;
+	wqe->imm = head.imm;
+	wqe->inv_key = le32toh(head.inv_key);
+	wqe->wr_id = le64toh(head.wr_id);
+	wqe->remote_addr = le64toh(head.remote_addr);
+	wqe->rkey = le32toh(head.rkey);
+
+	if (head.opcode > MOOR_WQE_REG_MR || !(KNOWN & 1u << head.opcode) ||
+	    (head.flags & ~MOOR_WQE_FLAG_ALL) || head.reserved1)
+		return WQE_MALFORMED;
+	if (head.flags & MOOR_WQE_FLAG_INLINE)
+		return fetch_inline(wqe, from + segment,
+				    le32toh(head.inline_length),
+				    qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
+	if (LOCAL & 1u << head.opcode)
+		return fetch_local(wqe, from + segment, qp) ? WQE_OK :
+							      WQE_MALFORMED;
+	if (ATOMIC & 1u << head.opcode) {
+		if (head.num_sge != 1)
+			return WQE_MALFORMED;
+		fetch_atomic(wqe, from + segment);
+		segment += sizeof(struct moor_wqe_atomic);
+	}
+	if (!sges_fit(head.num_sge, segment, qp->sq.log_stride))
+		return WQE_MALFORMED;
+	length = fetch_sges(wqe->sge, from + segment, head.num_sge);
+	if (length > NIC_MAX_MSG_SIZE)
+		return WQE_TOO_LONG;
+	wqe->length = (uint32_t)length;
+	return WQE_OK;
+}
+
+enum wqe_form wqe_fetch_recv(struct nic *nic, struct qp *qp,
+			     struct recv_wqe *wqe)
+{
+	static const uint8_t zero[sizeof(((struct moor_rq_wqe *)0)->reserved1)];
+	const uint8_t *from = queue_wqe(nic, &qp->rq);
+	struct moor_rq_wqe head;
+
+	if (!from)
+		return WQE_UNREACHABLE;
+	fetch(&head, from, sizeof(head));
+	wqe->index = qp->rq.consumer++;
+	wqe->wr_id = le64toh(head.wr_id);
+	wqe->num_sge = head.num_sge;
+	if (memcmp(head.reserved1, zero, sizeof(zero)) ||
+	    !sges_fit(head.num_sge, sizeof(head), qp->rq.log_stride))
+		return WQE_MALFORMED;
+	wqe->room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
+	return WQE_OK;
+}
