@@ -4,13 +4,13 @@
 #include <linux/vfio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "moor/moor_hw.h"
 #include "pci/endpoint.h"
+#include "pci/irqfd.h"
 #include "pci/pci_config.h"
 #include "pci/write_buffer.h"
 
@@ -90,9 +90,13 @@ static void raise_vector(void *ctx, unsigned int vector)
 struct endpoint *endpoint_create(const struct endpoint_config *cfg,
 				 struct dma_map *dma)
 {
-	struct endpoint *ep = calloc(1, sizeof(*ep));
+	struct endpoint *ep;
 	unsigned int i;
 
+	errno = irqfd_init();
+	if (errno)
+		return NULL;
+	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return NULL;
 	ep->dma = dma;
@@ -196,8 +200,6 @@ void endpoint_set_irq(struct endpoint *ep, unsigned int vector, int fd)
 	ep->irq_fd[vector] = fd;
 	if (fd < 0)
 		return;
-	/* Whatever the client passed: an interrupt never blocks us. */
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	if (ep->pending & 1ull << vector) {
 		ep->pending &= ~(1ull << vector);
 		endpoint_trigger_irq(ep, vector);
@@ -206,7 +208,7 @@ void endpoint_set_irq(struct endpoint *ep, unsigned int vector, int fd)
 
 void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector)
 {
-	const uint64_t one = 1;
+	int err;
 
 	if (vector >= NIC_NUM_VECTORS)
 		return;
@@ -214,9 +216,9 @@ void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector)
 		ep->pending |= 1ull << vector;
 		return;
 	}
-	/* A counter that is full means that the interrupt is raised already. */
-	if (write(ep->irq_fd[vector], &one, sizeof(one)) < 0 && errno != EAGAIN)
-		log_client("eventfd of vector %u: %s", vector, strerror(errno));
+	err = irqfd_raise(ep->irq_fd[vector]);
+	if (err)
+		log_client("eventfd of vector %u: %s", vector, strerror(err));
 }
 
 static void apply_bus_master(struct endpoint *ep)

@@ -190,6 +190,23 @@ static void test_interrupts(struct client *c)
 	      "booleans that are not there: EINVAL");
 }
 
+/* Not what the client promised, but what it may do: it shares the open file. */
+static void test_eventfd_that_blocks(struct client *c)
+{
+	uint64_t full = UINT64_MAX - 1;
+
+	if (write(c->irq[6], &full, sizeof(full)) != sizeof(full) ||
+	    fcntl(c->irq[6], F_SETFL, 0))
+		die("eventfd: %s", strerror(errno));
+	check(!set_irqs(c, VFIO_IRQ_SET_DATA_NONE, 6, 1, NULL, 0) &&
+	      reg_read(c, MOOR_REG_MAGIC) == MOOR_MAGIC,
+	      "an eventfd that is full and blocks: the model lives");
+	check(raised(c->irq[6]) >= full &&
+	      !set_irqs(c, VFIO_IRQ_SET_DATA_NONE, 6, 1, NULL, 0) &&
+	      raised(c->irq[6]) == 1, "emptied, it is raised again");
+	fcntl(c->irq[6], F_SETFL, O_NONBLOCK);
+}
+
 static void test_dma(struct client *c)
 {
 	const uint64_t far = 1ull << 40;
@@ -439,6 +456,7 @@ int main(void)
 	test_device_info(&c);
 	test_regions(&c);
 	test_interrupts(&c);
+	test_eventfd_that_blocks(&c);
 	test_dma(&c);
 	test_many_maps(&c);
 	test_region_access(&c);
