@@ -118,12 +118,21 @@ static void nap(struct servers *servers, uint64_t now)
 	block(servers, timer < now + NAP_NS ? timer : now + NAP_NS);
 }
 
-/* Blocks if the NIC agrees. */
+static bool drop_if_torn(struct vfio_user *server)
+{
+	bool torn = dma_map_torn();
+
+	if (torn)
+		vfio_user_drop(server, "it took mapped memory away");
+	return torn;
+}
+
+/* Blocks if the NIC agrees; to look at its memory may be what tears it. */
 static void doze(struct servers *servers)
 {
 	struct nic *nic = endpoint_nic(servers->vfio.ep);
 
-	if (nic_doze(nic))
+	if (nic_doze(nic) && !drop_if_torn(&servers->vfio))
 		block(servers, nic_next_deadline(nic));
 	nic_wake(nic);
 }
@@ -139,8 +148,7 @@ static void look_for_clients(struct servers *servers)
 
 	if (poll(&knock, 1, 0) > 0)
 		vfio_user_accept(server);
-	if (dma_map_torn())
-		vfio_user_drop(server, "it took mapped memory away");
+	drop_if_torn(server);
 	if (servers->control)
 		control_serve(servers->control);
 }

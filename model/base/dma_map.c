@@ -90,13 +90,13 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	(void)context;
 	for (i = 0; bus_map && i < MAX_BACKINGS; i++) {
 		struct backing *b = &bus_map->backings[i];
-		uintptr_t page = (uintptr_t)addr & ~(((uintptr_t)1 << PAGE_SHIFT) - 1);
 
 		if (!b->base || addr < b->base || addr >= b->base + b->size)
 			continue;
-		if (mmap((void *)page, 1u << PAGE_SHIFT, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-		    MAP_FAILED)
+		/* All of it: a part may be less than a page of this file. */
+		if (mmap(b->base, b->size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+			 -1, 0) == MAP_FAILED)
 			break;
 		bus_torn = 1;
 		return;
@@ -168,16 +168,23 @@ static struct backing *backing_slot(struct dma_map *map)
 	return NULL;
 }
 
-static int backing_map(struct backing *b, int fd, const struct stat *st)
+/*
+ * Writable if the file lets us, or not at all if it has to be. How much huge memory
+ * stands behind the file is the client's affair: we reserve none.
+ */
+static int backing_map(struct backing *b, int fd, const struct stat *st,
+		       bool write)
 {
+	const int flags = MAP_SHARED | MAP_NORESERVE;
 	uint64_t size = (uint64_t)st->st_size;
 	void *base;
 
 	b->writable = true;
-	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (base == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+	base = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (base == MAP_FAILED && !write &&
+	    (errno == EACCES || errno == EPERM)) {
 		b->writable = false;
-		base = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+		base = mmap(NULL, size, PROT_READ, flags, fd, 0);
 	}
 	if (base == MAP_FAILED)
 		return errno;
@@ -188,8 +195,11 @@ static int backing_map(struct backing *b, int fd, const struct stat *st)
 	return 0;
 }
 
-/* Finds or makes the mapping of a file that holds bytes up to @end. */
-static int backing_get(struct dma_map *map, int fd, uint64_t end,
+/*
+ * Finds or makes the mapping of a file that holds bytes up to @end. A file that was
+ * read-only when it came first gets a second one when it comes to be written.
+ */
+static int backing_get(struct dma_map *map, int fd, uint64_t end, bool write,
 		       struct backing **out)
 {
 	struct backing *b;
@@ -204,7 +214,8 @@ static int backing_get(struct dma_map *map, int fd, uint64_t end,
 
 	for (i = 0; i < MAX_BACKINGS; i++) {
 		b = &map->backings[i];
-		if (!b->base || b->dev != st.st_dev || b->ino != st.st_ino)
+		if (!b->base || b->dev != st.st_dev || b->ino != st.st_ino ||
+		    (write && !b->writable))
 			continue;
 		*out = b;
 		return end <= b->size ? 0 :
@@ -214,7 +225,7 @@ static int backing_get(struct dma_map *map, int fd, uint64_t end,
 	if (!b)
 		return ENOSPC;
 	*out = b;
-	return backing_map(b, fd, &st);
+	return backing_map(b, fd, &st, write);
 }
 
 static bool continues(const struct span *low, const struct span *high)
@@ -297,11 +308,10 @@ int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 	if (span_find(map, new.first, new.last))
 		return EEXIST;
 	if (fd >= 0) {
-		err = backing_get(map, fd, end, &new.backing);
+		err = backing_get(map, fd, end, prot & DMA_PROT_WRITE,
+				  &new.backing);
 		if (err)
 			return err;
-		if ((prot & DMA_PROT_WRITE) && !new.backing->writable)
-			return EACCES;
 	}
 	if (span_merge(map, &new)) {
 		map->generation++;

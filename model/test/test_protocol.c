@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #define READ_WRITE	(VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE)
 #define PAGE		MOOR_PAGE_SIZE
+#define TEAR_SEEN_MS	10000
 
 static struct client_reply reply;
 
@@ -422,6 +424,7 @@ static void test_malformed(struct model *model, struct client *c)
 
 static void test_torn_memory(struct model *model, struct client *c)
 {
+	struct pollfd pfd = { .events = POLLIN };
 	struct client other;
 
 	client_init(&other);
@@ -435,6 +438,10 @@ static void test_torn_memory(struct model *model, struct client *c)
 	if (ftruncate(other.mem_fd, 0))
 		die("ftruncate");
 	reg_write(&other, MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	pfd.fd = other.sock;
+	check(poll(&pfd, 1, TEAR_SEEN_MS) == 1 &&
+	      !recv(other.sock, reply.data, 1, MSG_DONTWAIT),
+	      "memory that the client takes away: it is dropped");
 	client_destroy(&other);
 	client_connect(c, model);
 	client_setup(c);
