@@ -169,6 +169,7 @@ struct nic {
 	struct eq eq[NIC_MAX_EQ];
 	uint32_t pending_vectors;
 	uint32_t eq_backlogged;	/* EQs with a backlog */
+	uint64_t backlogged;	/* events of no queue kept back, a bit a type */
 
 	/* cq.c */
 	struct cq *cq[NIC_MAX_CQ];
@@ -282,8 +283,12 @@ bool command_overwrite(struct nic *nic, uint32_t index,
 		       const struct moor_cpl *cpl);
 
 /* event.c */
-/* Return: true when the event had to be kept back. */
-bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
+/*
+ * An event, unless one like it is kept back (HWI EV-16): @backlogged says of which
+ * types its object has one.
+ */
+void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
+		uint64_t *backlogged);
 /* Forgets events that were kept back and speak of a dead object. */
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number);

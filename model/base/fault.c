@@ -194,14 +194,14 @@ void fault_fatal(struct nic *nic)
 	nic_fatal(nic, MOOR_FATAL_INJECTED);
 }
 
-bool fault_link(struct nic *nic, bool up)
+void fault_link(struct nic *nic, bool up)
 {
 	if (nic->faults.link_down == !up)
-		return true;
-	if (nic_works(nic) && nic->eq[MOOR_EQ_ASYNC].exists &&
-	    !fault_event(nic, MOOR_EQ_ASYNC,
-			 up ? MOOR_EVENT_PORT_UP : MOOR_EVENT_PORT_DOWN, 0))
-		return false;
+		return;
 	nic->faults.link_down = !up;
-	return true;
+	nic->faults.fired++;
+	event_post(nic, MOOR_EQ_ASYNC,
+		   up ? MOOR_EVENT_PORT_UP : MOOR_EVENT_PORT_DOWN, 0,
+		   &nic->backlogged);
+	event_flush(nic);
 }

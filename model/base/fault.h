@@ -73,7 +73,6 @@ bool fault_scribble(struct nic *nic);
 bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
 void fault_fatal(struct nic *nic);
 
-/* Return: false when the event about it finds no room. */
-bool fault_link(struct nic *nic, bool up);
+void fault_link(struct nic *nic, bool up);
 
 #endif /* MODEL_FAULT_H */

@@ -209,7 +209,8 @@ void nic_fatal(struct nic *nic, enum moor_fatal_code code)
 	log_refused("HWI ERR-1", "fatal, code %u", code);
 	/* A fault while the event is written comes back here as code DMA. */
 	if (code != MOOR_FATAL_DMA) {
-		event_post(nic, MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, code);
+		event_post(nic, MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, code,
+			   &nic->backlogged);
 		event_flush(nic);
 	}
 	nic->fatal_code = code;

@@ -14,10 +14,7 @@ struct cq *cq_find(struct nic *nic, uint32_t cqn)
 
 static void cq_event(struct nic *nic, struct cq *cq, uint32_t eqn, uint8_t type)
 {
-	if (cq->backlogged & MOOR_BIT(type))
-		return;
-	if (event_post(nic, eqn, type, cq->cqn))
-		cq->backlogged |= MOOR_BIT(type);
+	event_post(nic, eqn, type, cq->cqn, &cq->backlogged);
 }
 
 static void cq_fail(struct nic *nic, struct cq *cq, const char *why)

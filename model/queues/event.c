@@ -72,19 +72,19 @@ static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
 	return true;
 }
 
-bool event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number)
+void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
+		uint64_t *backlogged)
 {
 	struct event event = { .type = type, .number = number };
 	struct eq *eq = &nic->eq[eqn];
 
-	if (!eq->exists || !nic_works(nic))
-		return false;
+	if (*backlogged & MOOR_BIT(type) || !eq->exists || !nic_works(nic))
+		return;
 	relaxed_release(nic);
-	if (!eq->backlog_count && eq_free(nic, eqn)) {
+	if (!eq->backlog_count && eq_free(nic, eqn))
 		eq_write(nic, eq, event);
-		return false;
-	}
-	return backlog_add(nic, eq, event);
+	else if (backlog_add(nic, eq, event))
+		*backlogged |= MOOR_BIT(type);
 }
 
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
@@ -113,6 +113,11 @@ static void backlog_left(struct nic *nic, struct event event)
 		cq = cq_find(nic, event.number);
 		if (cq)
 			cq->backlogged &= ~MOOR_BIT(event.type);
+		break;
+	case MOOR_EVENT_PORT_UP:
+	case MOOR_EVENT_PORT_DOWN:
+	case MOOR_EVENT_DEVICE_FATAL:
+		nic->backlogged &= ~MOOR_BIT(event.type);
 		break;
 	default:
 		qp = qp_find(nic, event.number);
@@ -265,5 +270,6 @@ void event_reset(struct nic *nic)
 		nic->eq[eqn] = (struct eq){ 0 };
 	}
 	nic->eq_backlogged = 0;
+	nic->backlogged = 0;
 	nic->pending_vectors = 0;
 }

@@ -54,10 +54,7 @@ void qp_make_ready(struct nic *nic, struct qp *qp)
 
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
 {
-	if (qp->backlogged & MOOR_BIT(type))
-		return;
-	if (event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn))
-		qp->backlogged |= MOOR_BIT(type);
+	event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn, &qp->backlogged);
 }
 
 static void rest_anew(struct nic *nic)

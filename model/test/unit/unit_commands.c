@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "guest.h"
 
 static struct guest *g;
@@ -205,6 +206,31 @@ static void test_events_kept(void)
 	ok(g->raised[1], "vector of EQ 0");
 }
 
+static void test_port_events_kept(void)
+{
+	struct moor_eqe eqe;
+	unsigned int i, others = 0;
+
+	for (i = 0; i < 16; i++)
+		fault_event(g->nic, MOOR_EQ_ASYNC, 0xee, i);
+	for (i = 0; i < 5; i++)
+		fault_link(g->nic, i & 1);
+	ok(!(nic_reg_read(g->nic, MOOR_REG_STATUS, 4) & MOOR_STATUS_LINK_UP),
+	   "the link goes down though EQ 0 is full");
+	for (i = 0; i < 16 && next_event(g, MOOR_EQ_ASYNC, &eqe); i++)
+		others += eqe.type == 0xee;
+	settle(g);
+	ok(others == 16 && next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_DOWN && !eqe.number &&
+	   next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_UP, "its events come when there is room");
+	ok(!next_event(g, MOOR_EQ_ASYNC, &eqe),
+	   "one of each: the others were one with them");
+	fault_link(g->nic, true);
+	ok(next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_UP, "and then the next one");
+}
+
 static void test_fatal(void)
 {
 	struct moor_eqe eqe;
@@ -251,6 +277,7 @@ int main(void)
 	with_guest(test_objects_in_use);
 	with_guest(test_paths);
 	with_guest(test_events_kept);
+	with_guest(test_port_events_kept);
 	with_guest(test_fatal);
 	return done();
 }
