@@ -450,7 +450,7 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 		else if (in_db_memory(ep, offset, count))
 			store(ep->db_bar + offset, data, count);
 		else
-			log_refused("HWI BAR-3", "write of %u bytes at BAR4 + 0x%llx",
+			log_refused("HWI BAR-6", "write of %u bytes at BAR4 + 0x%llx",
 				    count, (unsigned long long)offset);
 		break;
 	}
