@@ -131,6 +131,25 @@ unsigned long moor_call_room(struct moor_process *process, u16 id,
 }
 
 /**
+ * moor_call_answer - reserve more memory than a call is told of
+ * @process: process
+ * @id: attribute, which the call writes
+ * @before: what is in the memory beforehand, more than eight bytes
+ * @room: bytes of it
+ * @len: bytes that the call may write
+ *
+ * Return: its address.
+ */
+unsigned long moor_call_answer(struct moor_process *process, u16 id,
+			       const void *before, u16 room, u16 len)
+{
+	unsigned long at = moor_call_room(process, id, before, room);
+
+	process->call.attrs[process->call.hdr.num_attrs - 1].len = len;
+	return at;
+}
+
+/**
  * moor_call_run - run the call that was put together
  * @process: process
  *

@@ -58,6 +58,8 @@ void moor_call_handle(struct moor_process *process, u16 id, u32 handle);
 void moor_call_const(struct moor_process *process, u16 id, u64 value);
 unsigned long moor_call_room(struct moor_process *process, u16 id,
 			     const void *data, u16 len);
+unsigned long moor_call_answer(struct moor_process *process, u16 id,
+			       const void *before, u16 room, u16 len);
 int moor_call_run(struct moor_process *process);
 void moor_process_get(struct moor_process *process, unsigned long at, void *to,
 		      size_t len);

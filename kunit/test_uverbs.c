@@ -231,9 +231,12 @@ static void holder_open(struct kunit *test, struct holder *holder, int access)
 	}
 }
 
-/* Room for @room windows, or none at all; how many there are in all. */
-static int ask_windows(struct holder *holder, u32 room, struct moor_window *list,
-		       u32 *count)
+/*
+ * Entries of @entry_size bytes, or NULL to leave that unsaid, in @size bytes; how many
+ * windows there are in all.
+ */
+static int ask_list(struct holder *holder, const u64 *entry_size, void *list,
+		    size_t size, u32 *count)
 {
 	struct moor_process *process = holder->process;
 	unsigned long list_at = 0, count_at;
@@ -242,16 +245,32 @@ static int ask_windows(struct holder *holder, u32 room, struct moor_window *list
 	moor_call_begin(process, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS);
 	moor_call_handle(process, MOOR_ATTR_MR_WINDOWS_HANDLE,
 			 holder->mr.mr_handle);
-	if (room)
+	if (entry_size)
+		moor_call_const(process, MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+				*entry_size);
+	if (size)
 		list_at = moor_call_room(process, MOOR_ATTR_MR_WINDOWS_LIST, NULL,
-					 room * sizeof(*list));
+					 size);
 	count_at = moor_call_room(process, MOOR_ATTR_MR_WINDOWS_COUNT, NULL,
 				  sizeof(*count));
 	err = moor_call_run(process);
 	moor_process_get(process, count_at, count, sizeof(*count));
-	if (room)
-		moor_process_get(process, list_at, list, room * sizeof(*list));
+	if (size)
+		moor_process_get(process, list_at, list, size);
 	return err;
+}
+
+static int ask_entries(struct holder *holder, u64 entry_size, void *list,
+		       size_t size, u32 *count)
+{
+	return ask_list(holder, &entry_size, list, size, count);
+}
+
+/* As 1.0 asks: room for @room windows, or none at all. */
+static int ask_windows(struct holder *holder, u32 room, struct moor_window *list,
+		       u32 *count)
+{
+	return ask_list(holder, NULL, list, room * sizeof(*list), count);
 }
 
 /* Who holds my MR: the answer, whole, cut short, and as a mere count. */
@@ -290,6 +309,107 @@ static void uverbs_windows(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count, 0);
 	KUNIT_EXPECT_EQ(test, moor_process_dereg(holder.process,
 						 holder.mr.mr_handle), 0);
+	moor_process_close(holder.process);
+}
+
+/* What an answer is asked for as: cut before @least, whole, or longer. */
+struct growing {
+	const char *name;
+	u16 object, method, handle, answer;
+	size_t size;		/* as the driver has it */
+	size_t least;		/* as 1.0 had it */
+};
+
+/* The sizes of 1.0 are written out: they stay when a structure grows. */
+static const struct growing growing[] = {
+	{ "context", UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, 0,
+	  MOOR_ATTR_QUERY_CONTEXT_RESP,
+	  sizeof(struct moor_alloc_ucontext_resp), 32 },
+	{ "refusal", UVERBS_OBJECT_DEVICE, MOOR_METHOD_DEVICE_REFUSAL, 0,
+	  MOOR_ATTR_DEVICE_REFUSAL, sizeof(struct moor_refusal), 48 },
+	{ "pd", UVERBS_OBJECT_PD, MOOR_METHOD_PD_QUERY,
+	  MOOR_ATTR_PD_QUERY_HANDLE, MOOR_ATTR_PD_QUERY_RESP,
+	  sizeof(struct moor_alloc_pd_resp), 8 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(growing, growing, name);
+
+#define LONGER		24
+
+static int ask_grown(struct moor_process *process, const struct growing *what,
+		     u32 pd, size_t len, u8 *answer)
+{
+	u8 room[64 + LONGER];
+	unsigned long at;
+	int err;
+
+	memset(room, 0xa5, sizeof(room));
+	moor_call_begin(process, what->object, what->method);
+	if (what->handle)
+		moor_call_handle(process, what->handle, pd);
+	at = moor_call_answer(process, what->answer, room, sizeof(room), len);
+	err = moor_call_run(process);
+	moor_process_get(process, at, answer, sizeof(room));
+	KUNIT_EXPECT_FALSE(process->test,
+			   memcmp(answer + len, room + len, sizeof(room) - len));
+	return err;
+}
+
+/* Processes of tomorrow ask for more, those of yesterday for less than there is. */
+static void uverbs_grows(struct kunit *test)
+{
+	const struct growing *what = test->param_value;
+	u8 whole[64 + LONGER], other[64 + LONGER];
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	u32 pd = moor_process_pd(process);
+
+	KUNIT_EXPECT_EQ(test, ask_grown(process, what, pd, what->size, whole), 0);
+	KUNIT_EXPECT_EQ(test, ask_grown(process, what, pd, what->least, other), 0);
+	KUNIT_EXPECT_MEMEQ(test, other, whole, what->least);
+	KUNIT_EXPECT_EQ(test, ask_grown(process, what, pd, what->size + LONGER,
+					other), 0);
+	KUNIT_EXPECT_MEMEQ(test, other, whole, what->size);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(other + what->size, 0, LONGER));
+	KUNIT_EXPECT_EQ(test, ask_grown(process, what, pd, what->least - 1, other),
+			-EINVAL);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(other, 0xa5, sizeof(other)));
+	moor_process_close(process);
+}
+
+/* Entries as large as the process knows them, and no larger than it has room for. */
+static void uverbs_windows_entries(struct kunit *test)
+{
+	size_t grown = sizeof(struct moor_window) + 16;
+	struct moor_window list[BOUND];
+	u8 large[BOUND * (sizeof(*list) + 16)];
+	struct holder holder;
+	u32 count, i;
+
+	holder_open(test, &holder, ALL_RIGHTS);
+	KUNIT_ASSERT_EQ(test, ask_windows(&holder, BOUND, list, &count), 0);
+	KUNIT_EXPECT_EQ(test, ask_entries(&holder, grown, large, sizeof(large),
+					  &count), 0);
+	KUNIT_EXPECT_EQ(test, count, BOUND);
+	for (i = 0; i < BOUND; i++) {
+		KUNIT_EXPECT_MEMEQ(test, large + i * grown, (u8 *)&list[i],
+				   sizeof(*list));
+		KUNIT_EXPECT_FALSE(test, memchr_inv(large + i * grown +
+						    sizeof(*list), 0, 16));
+	}
+	/* A byte less is room for one less. */
+	KUNIT_EXPECT_EQ(test, ask_entries(&holder, grown, large,
+					  sizeof(large) - 1, &count), 0);
+	KUNIT_EXPECT_EQ(test, count, BOUND);
+	KUNIT_EXPECT_MEMEQ(test, large + grown, (u8 *)&list[1], sizeof(*list));
+	KUNIT_EXPECT_FALSE(test, memchr_inv(large + 2 * grown, 0, grown - 1));
+	KUNIT_EXPECT_EQ(test, ask_entries(&holder, 1ULL << 63, large,
+					  sizeof(large), &count), 0);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(large, 0, sizeof(large)));
+	KUNIT_EXPECT_EQ(test, ask_entries(&holder, 39, large, sizeof(large),
+					  &count), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ask_entries(&holder, 0, large, sizeof(large),
+					  &count), -EINVAL);
 	moor_process_close(holder.process);
 }
 
@@ -353,6 +473,8 @@ static struct kunit_case uverbs_cases[] = {
 	KUNIT_CASE(uverbs_pd),
 	KUNIT_CASE(uverbs_refusal),
 	KUNIT_CASE(uverbs_windows),
+	KUNIT_CASE_PARAM(uverbs_grows, growing_gen_params),
+	KUNIT_CASE(uverbs_windows_entries),
 	KUNIT_CASE(uverbs_windows_refused),
 	KUNIT_CASE(uverbs_dies),
 	KUNIT_CASE(uverbs_unplugged),

@@ -114,7 +114,7 @@ struct ibv_dm *moor_alloc_dm(struct ibv_context *context,
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
 			       1);
-	struct moor_dm_location where;
+	struct moor_dm_location where = {};
 	struct moor_dm *dm;
 	int err;
 
@@ -157,7 +157,7 @@ int moor_free_dm(struct ibv_dm *ibdm)
 struct ibv_dm *moor_import_dm(struct ibv_context *context, uint32_t handle)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, MOOR_METHOD_DM_QUERY, 2);
-	struct moor_dm_location where;
+	struct moor_dm_location where = {};
 	struct moor_dm *dm;
 	int err;
 

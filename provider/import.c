@@ -14,7 +14,7 @@
 struct ibv_pd *moor_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_PD, MOOR_METHOD_PD_QUERY, 2);
-	struct moor_alloc_pd_resp resp;
+	struct moor_alloc_pd_resp resp = {};
 	struct moor_pd *pd;
 	int err;
 

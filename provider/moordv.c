@@ -11,6 +11,9 @@
 #include "moor.h"
 #include "moordv.h"
 
+/* Drivers of 1.0, which are not told the size, know entries of these alone. */
+static_assert(sizeof(struct moor_window) == 40, "the attribute is optional");
+
 /* What the kernel takes in one attribute. */
 #define MAX_LISTED	(UINT16_MAX / sizeof(struct moor_window))
 
@@ -25,7 +28,7 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 			 uint32_t max, uint32_t *bound)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS,
-			       3);
+			       4);
 	uint32_t room = min_t(uint32_t, max, MAX_LISTED);
 	int err;
 
@@ -35,6 +38,8 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 	if (!bound)
 		return fail(EINVAL);
 	fill_attr_in_obj(cmd, MOOR_ATTR_MR_WINDOWS_HANDLE, mr->handle);
+	attr_optional(fill_attr_const_in(cmd, MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+					 sizeof(*windows)));
 	if (room)
 		fill_attr_out(cmd, MOOR_ATTR_MR_WINDOWS_LIST, windows,
 			      room * sizeof(*windows));

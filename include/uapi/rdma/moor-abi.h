@@ -3,6 +3,16 @@
  * Moor: what libibverbs' provider and the kernel driver exchange through
  * uverbs beside the common part. Multi-byte fields are in host order. Fields
  * named reserved are zero on input, or the call fails with EINVAL.
+ *
+ * Structures, here and in moor_user_ioctl_cmds.h, grow at their ends; what is there
+ * keeps its place and meaning. Both sides may be older than the other:
+ *  - Input is at least what MOOR_UVERBS_ABI_VERSION 1 began with, else EINVAL. What
+ *    the kernel does not know of it is zero, or the call fails with EOPNOTSUPP; what
+ *    the process did not give is zero.
+ *  - An answer may be asked for shorter or longer than the kernel knows it: the kernel
+ *    gives the beginning, or zeros behind its end. Methods of moor_user_ioctl_cmds.h
+ *    want room for what their structures began with, else EINVAL.
+ *  - A list says how large an entry is, and each entry is treated so.
  */
 #ifndef MOOR_ABI_USER_H
 #define MOOR_ABI_USER_H

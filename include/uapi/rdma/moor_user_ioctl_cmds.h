@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 /*
  * Moor's own methods beside those that uverbs has: who holds an MR, why a
- * registration was refused, and where a process finds on-NIC memory.
+ * registration was refused, and where a process finds on-NIC memory. How their
+ * structures grow is said in moor-abi.h.
  */
 #ifndef MOOR_USER_IOCTL_CMDS_H
 #define MOOR_USER_IOCTL_CMDS_H
@@ -18,6 +19,8 @@ enum moor_mr_windows_attrs {
 	MOOR_ATTR_MR_WINDOWS_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
 	MOOR_ATTR_MR_WINDOWS_LIST,	/* out: array of struct moor_window */
 	MOOR_ATTR_MR_WINDOWS_COUNT,	/* out: __u32, bound in all */
+	/* in, optional: __u64, bytes from one entry to the next; without it 40 */
+	MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
 };
 
 struct moor_window {

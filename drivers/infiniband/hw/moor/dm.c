@@ -171,8 +171,8 @@ struct ib_dm *moor_alloc_dm(struct ib_device *ibdev,
 		return ERR_CAST(dm);
 
 	moor_dm_describe(dm, attr->length, &location);
-	err = uverbs_copy_to(attrs, MOOR_ATTR_ALLOC_DM_RESP, &location,
-			     sizeof(location));
+	err = uverbs_copy_to_struct_or_zero(attrs, MOOR_ATTR_ALLOC_DM_RESP,
+					    &location, sizeof(location));
 	if (err) {
 		moor_dealloc_dm(&dm->ibdm, attrs);
 		return ERR_PTR(err);

@@ -183,8 +183,9 @@ int moor_query_ucontext(struct ib_ucontext *ibuctx,
 	struct moor_alloc_ucontext_resp resp;
 
 	moor_ucontext_describe(to_muctx(ibuctx), &resp);
-	return uverbs_copy_to(attrs, MOOR_ATTR_QUERY_CONTEXT_RESP, &resp,
-			      sizeof(resp));
+	return uverbs_copy_to_struct_or_zero(attrs,
+					     MOOR_ATTR_QUERY_CONTEXT_RESP,
+					     &resp, sizeof(resp));
 }
 
 void moor_dealloc_ucontext(struct ib_ucontext *ibuctx)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Methods and attributes that Moor adds to those of uverbs:
- * include/uapi/rdma/moor_user_ioctl_cmds.h.
+ * include/uapi/rdma/moor_user_ioctl_cmds.h. Structures grow as moor-abi.h says: what
+ * UVERBS_ATTR_STRUCT() names is the last member that 1.0 had, and stays.
  */
 
 #include <linux/pid_namespace.h>
@@ -12,10 +13,18 @@
 #define UVERBS_MODULE_NAME moor
 #include <rdma/uverbs_named_ioctl.h>
 
-/* What fits into a process's array, and how many there were. */
+/* An entry of the list as 1.0 had it, and as it is for who does not say otherwise. */
+#define MOOR_WINDOW_SIZE_1_0	offsetofend(struct moor_window, reserved)
+
+/*
+ * What fits into a process's array, and how many there were. The process says how
+ * large an entry is: as it knows struct moor_window, which may have grown here or
+ * there. @list is cleared, so that what only the process knows is zero.
+ */
 struct moor_window_array {
 	struct moor_dev *mdev;
-	struct moor_window *list;
+	u8 *list;
+	size_t entry_size;
 	u32 room;
 	u32 count;
 };
@@ -24,11 +33,38 @@ static void moor_window_array_add(void *arg,
 				  const struct moor_window_info *info)
 {
 	struct moor_window_array *array = arg;
+	struct moor_window window;
 
-	if (array->count < array->room)
-		moor_window_describe(array->mdev, &array->list[array->count],
-				     info, task_active_pid_ns(current), NULL);
+	if (array->count < array->room) {
+		moor_window_describe(array->mdev, &window, info,
+				     task_active_pid_ns(current), NULL);
+		memcpy(array->list + array->count * array->entry_size, &window,
+		       min(array->entry_size, sizeof(window)));
+	}
 	array->count++;
+}
+
+/* Room for what the process has room for; the caller frees @array->list. */
+static int moor_window_array_init(struct moor_window_array *array,
+				  struct uverbs_attr_bundle *attrs)
+{
+	int err;
+
+	err = uverbs_get_const_default(&array->entry_size, attrs,
+				       MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+				       MOOR_WINDOW_SIZE_1_0);
+	if (err)
+		return err;
+	if (array->entry_size < MOOR_WINDOW_SIZE_1_0)
+		return -EINVAL;
+	if (!uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
+		return 0;
+	array->room = uverbs_attr_get_len(attrs, MOOR_ATTR_MR_WINDOWS_LIST) /
+		      array->entry_size;
+	if (!array->room)
+		return 0;
+	array->list = kvcalloc(array->room, array->entry_size, GFP_KERNEL);
+	return array->list ? 0 : -ENOMEM;
 }
 
 static int moor_windows_respond(struct uverbs_attr_bundle *attrs,
@@ -37,12 +73,12 @@ static int moor_windows_respond(struct uverbs_attr_bundle *attrs,
 	u32 filled = min(array->room, array->count);
 	int err = 0;
 
-	if (array->room)
+	if (uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
 		err = uverbs_copy_to_struct_or_zero(attrs,
 						    MOOR_ATTR_MR_WINDOWS_LIST,
 						    array->list,
 						    filled *
-						    sizeof(*array->list));
+						    array->entry_size);
 	if (!err)
 		err = uverbs_copy_to(attrs, MOOR_ATTR_MR_WINDOWS_COUNT,
 				     &array->count, sizeof(array->count));
@@ -54,17 +90,11 @@ static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *att
 	struct ib_mr *ibmr =
 		uverbs_attr_get_obj(attrs, MOOR_ATTR_MR_WINDOWS_HANDLE);
 	struct moor_window_array array = { .mdev = to_mdev(ibmr->device) };
-	int err = 0;
+	int err;
 
-	if (uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
-		array.room = uverbs_attr_get_len(attrs,
-						 MOOR_ATTR_MR_WINDOWS_LIST) /
-			     sizeof(*array.list);
-	if (array.room) {
-		array.list = kvzalloc_objs(*array.list, array.room);
-		if (!array.list)
-			return -ENOMEM;
-	}
+	err = moor_window_array_init(&array, attrs);
+	if (err)
+		return err;
 	if (to_mmr(ibmr)->type != MOOR_MRC_TYPE_INVALID)
 		err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
 					 moor_window_array_add, &array);
@@ -85,7 +115,9 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_MR_WINDOWS,
 						UA_OPTIONAL),
 			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_MR_WINDOWS_COUNT,
 						UVERBS_ATTR_TYPE(u32),
-						UA_MANDATORY));
+						UA_MANDATORY),
+			    UVERBS_ATTR_CONST_IN(MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+						 u64, UA_OPTIONAL));
 
 ADD_UVERBS_METHODS(moor_mr_methods, UVERBS_OBJECT_MR,
 		   &UVERBS_METHOD(MOOR_METHOD_MR_WINDOWS));
@@ -98,13 +130,14 @@ static int UVERBS_HANDLER(MOOR_METHOD_DEVICE_REFUSAL)(struct uverbs_attr_bundle 
 	if (IS_ERR(ibuctx))
 		return PTR_ERR(ibuctx);
 	moor_refusal_last(to_mdev(ibuctx->device), to_muctx(ibuctx), &refusal);
-	return uverbs_copy_to(attrs, MOOR_ATTR_DEVICE_REFUSAL, &refusal,
-			      sizeof(refusal));
+	return uverbs_copy_to_struct_or_zero(attrs, MOOR_ATTR_DEVICE_REFUSAL,
+					     &refusal, sizeof(refusal));
 }
 
 DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DEVICE_REFUSAL,
 			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_DEVICE_REFUSAL,
-						UVERBS_ATTR_TYPE(struct moor_refusal),
+						UVERBS_ATTR_STRUCT(struct moor_refusal,
+								   reserved),
 						UA_MANDATORY));
 
 ADD_UVERBS_METHODS(moor_device_methods, UVERBS_OBJECT_DEVICE,
@@ -113,13 +146,15 @@ ADD_UVERBS_METHODS(moor_device_methods, UVERBS_OBJECT_DEVICE,
 ADD_UVERBS_ATTRIBUTES_SIMPLE(moor_query_context, UVERBS_OBJECT_DEVICE,
 			     UVERBS_METHOD_QUERY_CONTEXT,
 			     UVERBS_ATTR_PTR_OUT(MOOR_ATTR_QUERY_CONTEXT_RESP,
-						 UVERBS_ATTR_TYPE(struct moor_alloc_ucontext_resp),
+						 UVERBS_ATTR_STRUCT(struct moor_alloc_ucontext_resp,
+								    reserved),
 						 UA_MANDATORY));
 
 ADD_UVERBS_ATTRIBUTES_SIMPLE(moor_dm_alloc, UVERBS_OBJECT_DM,
 			     UVERBS_METHOD_DM_ALLOC,
 			     UVERBS_ATTR_PTR_OUT(MOOR_ATTR_ALLOC_DM_RESP,
-						 UVERBS_ATTR_TYPE(struct moor_dm_location),
+						 UVERBS_ATTR_STRUCT(struct moor_dm_location,
+								    length),
 						 UA_MANDATORY));
 
 static int UVERBS_HANDLER(MOOR_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
@@ -129,8 +164,8 @@ static int UVERBS_HANDLER(MOOR_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs
 	struct moor_dm_location location;
 
 	moor_dm_describe(to_mdm(ibdm), ibdm->length, &location);
-	return uverbs_copy_to(attrs, MOOR_ATTR_DM_QUERY_RESP, &location,
-			      sizeof(location));
+	return uverbs_copy_to_struct_or_zero(attrs, MOOR_ATTR_DM_QUERY_RESP,
+					     &location, sizeof(location));
 }
 
 DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DM_QUERY,
@@ -139,7 +174,8 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_DM_QUERY,
 					    UVERBS_ACCESS_READ,
 					    UA_MANDATORY),
 			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_DM_QUERY_RESP,
-						UVERBS_ATTR_TYPE(struct moor_dm_location),
+						UVERBS_ATTR_STRUCT(struct moor_dm_location,
+								   length),
 						UA_MANDATORY));
 
 ADD_UVERBS_METHODS(moor_dm_methods, UVERBS_OBJECT_DM,
@@ -151,8 +187,8 @@ static int UVERBS_HANDLER(MOOR_METHOD_PD_QUERY)(struct uverbs_attr_bundle *attrs
 		uverbs_attr_get_obj(attrs, MOOR_ATTR_PD_QUERY_HANDLE);
 	struct moor_alloc_pd_resp resp = { .pdn = to_mpd(ibpd)->pdn };
 
-	return uverbs_copy_to(attrs, MOOR_ATTR_PD_QUERY_RESP, &resp,
-			      sizeof(resp));
+	return uverbs_copy_to_struct_or_zero(attrs, MOOR_ATTR_PD_QUERY_RESP,
+					     &resp, sizeof(resp));
 }
 
 DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_PD_QUERY,
@@ -161,7 +197,8 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_PD_QUERY,
 					    UVERBS_ACCESS_READ,
 					    UA_MANDATORY),
 			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_PD_QUERY_RESP,
-						UVERBS_ATTR_TYPE(struct moor_alloc_pd_resp),
+						UVERBS_ATTR_STRUCT(struct moor_alloc_pd_resp,
+								   reserved),
 						UA_MANDATORY));
 
 ADD_UVERBS_METHODS(moor_pd_methods, UVERBS_OBJECT_PD,
