@@ -13,6 +13,17 @@ static bool uc_may_begin(const struct qp *qp, const struct request *r)
 	return true;
 }
 
+/*
+ * Whether the receiver has itself to blame: its queue or what a receive names (HWI
+ * UC-4). A receive that has no more than been taken goes on to the next message.
+ */
+static bool own_fault(const struct responder_fault *fault)
+{
+	return fault->event == MOOR_EVENT_QP_FATAL ||
+	       fault->status == MOOR_WC_LOC_PROT_ERR ||
+	       fault->status == MOOR_WC_LOC_QP_OP_ERR;
+}
+
 static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 {
 	const struct packet_form *form = packet_form(p);
@@ -41,10 +52,7 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 		return MOOR_SYN_NONE;
 	resp->message = PACKET_KIND_UNKNOWN;
 	resp->dropping = true;
-	/* What the receive WQE names is the receiver's own mistake. */
-	if (placed == PLACED_REFUSED &&
-	    (fault.event == MOOR_EVENT_QP_FATAL ||
-	     (fault.status && fault.status != MOOR_WC_LOC_LEN_ERR)))
+	if (placed == PLACED_REFUSED && own_fault(&fault))
 		responder_fail(nic, qp, &fault);
 	return sender;
 }

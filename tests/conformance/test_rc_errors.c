@@ -313,24 +313,6 @@ TEST_CASE(write_imm_refused, "a short WRITE with immediate that may not write: t
 	expect_cqe(&p.cq[1], 4, MOOR_WC_WR_FLUSH_ERR, 0);
 }
 
-/* Three pages, of which the last is absent, or is nowhere. */
-static uint32_t torn_mr(unsigned int absent, uint64_t memory)
-{
-	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, 0x100000, 3 * PAGE);
-	uint64_t table = take(PAGE);
-	unsigned int i;
-
-	for (i = 0; i < 3; i++)
-		((uint64_t *)at(table))[i] = (memory + i * PAGE) |
-			MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	((uint64_t *)at(table))[2] = absent ? 0 : NOWHERE | MOOR_PTE_PRESENT |
-					      MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	e.xlat = (struct moor_xlat){
-		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
-	};
-	return make_entry(&e, MOOR_MRC_TYPE_MR);
-}
-
 TEST_CASE(half_way, "what is met half-way: at either end, translation or DMA",
 	  "RC-26 RC-28 RC-9 RC-3 ACC-13 ACC-14", 0)
 {
@@ -343,17 +325,17 @@ TEST_CASE(half_way, "what is met half-way: at either end, translation or DMA",
 		uint8_t syndrome = absent ? MOOR_SYN_TRANSLATION : MOOR_SYN_DMA;
 
 		about("%s", absent ? "absent" : "nowhere");
-		key = torn_mr(absent, p.buf[1]);
-		expect_remote(&p, MOOR_WQE_WRITE, key, 0x100000, 2 * PAGE, true);
-		expect_remote(&p, MOOR_WQE_WRITE, key, 0x100000, 3 * PAGE, false);
-		expect_remote(&p, MOOR_WQE_READ, key, 0x100000, 3 * PAGE, false);
-		expect_local(&p, MOOR_WQE_WRITE, key, 0x100000, 3 * PAGE,
+		key = make_torn_mr(absent, p.buf[1]);
+		expect_remote(&p, MOOR_WQE_WRITE, key, TORN_IOVA, 2 * PAGE, true);
+		expect_remote(&p, MOOR_WQE_WRITE, key, TORN_IOVA, 3 * PAGE, false);
+		expect_remote(&p, MOOR_WQE_READ, key, TORN_IOVA, 3 * PAGE, false);
+		expect_local(&p, MOOR_WQE_WRITE, key, TORN_IOVA, 3 * PAGE,
 			     syndrome);
-		expect_local(&p, MOOR_WQE_READ, key, 0x100000, 3 * PAGE,
+		expect_local(&p, MOOR_WQE_READ, key, TORN_IOVA, 3 * PAGE,
 			     syndrome);
-		expect_local(&p, MOOR_WQE_WRITE, key, 0x100000 + 2 * PAGE, 8,
+		expect_local(&p, MOOR_WQE_WRITE, key, TORN_IOVA + 2 * PAGE, 8,
 			     syndrome);
-		post_recv(&p.qp[1], 9, 0x100000, 3 * PAGE, key);
+		post_recv(&p.qp[1], 9, TORN_IOVA, 3 * PAGE, key);
 		post_send(&p.qp[0], send_of(&p, 3 * PAGE));
 		expect_cqe(&p.cq[1], 9, MOOR_WC_LOC_PROT_ERR, syndrome);
 		expect_cqe(&p.cq[0], 6, MOOR_WC_REM_OP_ERR, 0);
@@ -369,12 +351,12 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	uint32_t torn;
 
 	make_pair(&p);
-	torn = torn_mr(1, p.buf[0]);
+	torn = make_torn_mr(true, p.buf[0]);
 	post_recv(&p.qp[1], 1, p.buf[1], BUF, p.key[1]);
 	post_recv(&p.qp[1], 2, p.buf[1], BUF, p.key[1]);
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = MOOR_WQE_SEND, .wr_id = 5,
-		SGE(0x100000, 3 * PAGE, torn),
+		SGE(TORN_IOVA, 3 * PAGE, torn),
 	});
 	expect_cqe(&p.cq[0], 5, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
 	expect_no_cqe(&p.cq[1]);
@@ -385,6 +367,10 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
 	must_modify(&p.qp[0], rts);
 	fill(p.buf[0], BUF, 50);
+	about("by a WRITE, which needs no receive");
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+	expect_no_cqe(&p.cq[1]);
+	about("and then by a SEND");
 	post_send(&p.qp[0], send_of(&p, 5000));
 	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
 	expect_cqe(&p.cq[1], 1, MOOR_WC_SUCCESS, 0);

@@ -190,6 +190,116 @@ TEST_CASE(for_ever, "rnr_retry 7 and timeout 0 wait for ever", "RC-10 RC-36", 0)
 	expect_cqe(&p.cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
 }
 
+/* ---- requests that were here before ---- */
+
+/* The requester forgets what it did, and begins again with the PSN it had. */
+static void begin_again(struct pair *p)
+{
+	reset_qp(&p->qp[0]);
+	connect_qp(&p->qp[0], p->qp[1].qpn);
+	drop_events(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(read_again, "a READ is answered again, unless its key does not allow it any more",
+	  "RC-41 RC-31 RC-1", 0)
+{
+	struct moor_cmd_modify_qp rts = to_rts();
+	struct send_wr wr;
+	struct pair p;
+
+	make_pair(&p);
+	wr = (struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 6, .remote = p.buf[1],
+		.rkey = make_mr(PD, ALL_RIGHTS, p.buf[1], BUF),
+		SGE(p.buf[0], 3000, p.key[0]),
+	};
+	post_send(&p.qp[0], wr);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	fill(p.buf[1], BUF, 9);
+	begin_again(&p);
+	post_send(&p.qp[0], wr);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[0], 3000, 9), "what is there now is not read");
+	about("its key is revoked");
+	need(revoke(wr.rkey) == REVOKED, "MR_REVOKE");
+	fill(p.buf[1], BUF, 10);
+	begin_again(&p);
+	post_send(&p.qp[0], wr);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
+	expect(is_filled(p.buf[0], 3000, 9), "it is read all the same");
+	expect(query_qp(&p.qp[1]).state == MOOR_QPS_RTS,
+	       "the responder is not in RTS");
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("a request that is new");
+	begin_again(&p);
+	rts.mask = MOOR_QP_ATTR_SQ_PSN;
+	rts.sq_psn += 3;
+	must_modify(&p.qp[0], rts);
+	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+}
+
+TEST_CASE(atomic_again, "an atomic that comes again is not done again, its answer is the same",
+	  "RC-38 RC-1", HAS(ATOMICS))
+{
+	struct send_wr wr;
+	uint64_t *word;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	word = at(p.buf[1]);
+	*word = 40;
+	wr = (struct send_wr){
+		.opcode = MOOR_WQE_FETCH_ADD, .wr_id = 6, .remote = p.buf[1],
+		.rkey = p.key[1], SGE(p.buf[0], 8, p.key[0]),
+		.atomic = { .swap_add = 2 },
+	};
+	for (i = 0; i < 3; i++) {
+		about("time %u", i);
+		memset(at(p.buf[0]), 0, 8);
+		post_send(&p.qp[0], wr);
+		expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+		expect(*(uint64_t *)at(p.buf[0]) == 40 && *word == 42,
+		       "%llu before, %llu after",
+		       (unsigned long long)*(uint64_t *)at(p.buf[0]),
+		       (unsigned long long)*word);
+		begin_again(&p);
+	}
+}
+
+TEST_CASE(send_again, "a SEND or WRITE that comes again is acknowledged, and not done again",
+	  "RC-1", 0)
+{
+	struct send_wr wr;
+	struct pair p;
+
+	make_pair(&p);
+	wr = (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 6, .remote = p.buf[1],
+		.rkey = p.key[1], SGE(p.buf[0], 64, p.key[0]),
+	};
+	post_recv(&p.qp[1], 1, p.buf[1] + 4096, 64, p.key[1]);
+	post_recv(&p.qp[1], 2, p.buf[1] + 4096, 64, p.key[1]);
+	post_send(&p.qp[0], wr);
+	post_send(&p.qp[0], send_of(&p, 64));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[1], 1, MOOR_WC_SUCCESS, 0);
+	fill(p.buf[0], BUF, 9);
+	begin_again(&p);
+	post_send(&p.qp[0], wr);
+	post_send(&p.qp[0], send_of(&p, 64));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_no_cqe(&p.cq[1]);
+	expect(is_filled(p.buf[1], 64, 1), "it is written again");
+	about("what is new");
+	post_send(&p.qp[0], send_of(&p, 64));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[1], 2, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[1] + 4096, 64, 9), "the data");
+}
+
 /* ---- what comes after an error ---- */
 
 TEST_CASE(flush, "all later WQEs of both queues are flushed, in order",

@@ -388,3 +388,20 @@ void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 		reconnect(p);
 	}
 }
+
+uint32_t make_torn_mr(bool absent, uint64_t memory)
+{
+	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, TORN_IOVA, 3 * PAGE);
+	uint64_t table = take(PAGE);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		((uint64_t *)at(table))[i] = (memory + i * PAGE) |
+			MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
+	((uint64_t *)at(table))[2] = absent ? 0 : NOWHERE | MOOR_PTE_PRESENT |
+					      MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
+	e.xlat = (struct moor_xlat){
+		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
+	};
+	return make_entry(&e, MOOR_MRC_TYPE_MR);
+}

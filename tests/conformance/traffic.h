@@ -139,4 +139,8 @@ void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
 void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 		   uint32_t len, bool allowed);
 
+/* An MR of three pages of @memory, of which the last is absent, or is nowhere. */
+#define TORN_IOVA	0x100000ull
+uint32_t make_torn_mr(bool absent, uint64_t memory);
+
 #endif /* CONFORMANCE_TRAFFIC_H */
