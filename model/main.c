@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/timer.h"
 #include "control/control.h"
 #include "options.h"
 #include "pci/vfio_user.h"
@@ -52,14 +53,6 @@ struct servers {
 
 static volatile sig_atomic_t stop;
 static int stop_fd;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* The eventfd ends a ppoll() that begins after the flag was looked at. */
 static void on_stop(int sig)
@@ -97,7 +90,7 @@ static void block(struct servers *servers, uint64_t deadline)
 		{ .fd = servers->control ? control_fd(servers->control) : -1,
 		  .events = POLLIN },
 	};
-	uint64_t now = now_ns(), wait = deadline > now ? deadline - now : 0;
+	uint64_t now = timer_now(), wait = deadline > now ? deadline - now : 0;
 	struct timespec timeout = {
 		.tv_sec = (time_t)(wait / 1000000000u),
 		.tv_nsec = (long)(wait % 1000000000u),
@@ -157,10 +150,10 @@ static void run(struct servers *servers)
 {
 	struct vfio_user *server = &servers->vfio;
 	struct nic *nic = endpoint_nic(server->ep);
-	uint64_t looked = 0, knocked = 0, busy_at = now_ns();
+	uint64_t looked = 0, knocked = 0, busy_at = timer_now();
 
 	while (!stop) {
-		uint64_t now = now_ns();
+		uint64_t now = timer_now();
 		bool busy;
 
 		/* What was written before the doorbells that it will see. */

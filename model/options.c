@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "moor/moor_hw.h"
 #include "options.h"
 
 #define EXIT_USAGE	2

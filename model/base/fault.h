@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the NIC does wrong because somebody asked for it (control.c). The engine
+ * What the NIC does wrong because somebody asked for it (control/). The engine
  * looks at these where it answers a command and where it raises a vector; with
  * nothing asked for that costs it a load.
  */
@@ -10,8 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/nic.h"
-#include "moor/moor_hw.h"
+#include "base/limits.h"
+#include "base/random.h"
+
+struct nic;
 
 #define FAULT_MAX_RULES		16u
 #define FAULT_ANY_OPCODE	(-1)
@@ -39,7 +41,7 @@ struct faults {
 	uint32_t lose[NIC_NUM_VECTORS];	/* interrupts that are not to be raised */
 	uint32_t losing;		/* a bit for each vector with some */
 	bool link_down;
-	uint64_t chance;		/* state of what makes garbage */
+	struct random random;		/* of what makes garbage */
 	uint64_t fired;			/* how often something went wrong */
 };
 
@@ -56,23 +58,5 @@ enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,
 
 /* Those of @vectors that are to be raised. */
 uint32_t fault_of_vectors(struct nic *nic, uint32_t vectors);
-
-/* A well-formed completion for a tag, whoever has it. */
-bool fault_stray(struct nic *nic, uint16_t tag, uint8_t status);
-
-/*
- * Entries as the NIC would write them, in turn and with the right phase, but of
- * random content. Return: how many there was room for.
- */
-uint32_t fault_garbage_completions(struct nic *nic, uint32_t count);
-uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count);
-
-/* All of the completion ring looks new; the NIC goes on where it was. */
-bool fault_scribble(struct nic *nic);
-
-bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
-void fault_fatal(struct nic *nic);
-
-void fault_link(struct nic *nic, bool up);
 
 #endif /* MODEL_FAULT_H */

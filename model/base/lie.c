@@ -2,9 +2,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/engine.h"
+#include "base/fault.h"
 #include "base/lie.h"
 #include "base/log.h"
+#include "base/state.h"
 
 struct field {
 	const char *name;
@@ -84,10 +85,7 @@ static const struct fields answers[] = {
 
 static uint64_t next(struct lies *lies)
 {
-	lies->chance ^= lies->chance << 13;
-	lies->chance ^= lies->chance >> 7;
-	lies->chance ^= lies->chance << 17;
-	return lies->chance >> 8;
+	return random_next(&lies->random) >> 8;
 }
 
 /* Something else than @truth, of @bits bits: an end of a range, beside it, or anything. */
@@ -153,13 +151,13 @@ static void change(struct lies *lies, const char *what, void *entry,
 static void maybe_lie(struct nic *nic, enum lie_where where, const char *what,
 		      void *entry, struct fields head, struct fields more)
 {
-	struct lies *lies = &nic->lies;
+	struct lies *lies = nic->lies;
 	uint32_t which;
 
 	if (!(lies->where & where) || next(lies) % lies->one_in)
 		return;
 	which = (uint32_t)(next(lies) % (head.count + more.count));
-	nic->faults.fired++;
+	nic->faults->fired++;
 	change(lies, what, entry, which < head.count ? &head.field[which] :
 						     &more.field[which - head.count]);
 }
@@ -168,22 +166,23 @@ void lie_begin(struct nic *nic, uint64_t seed, uint32_t one_in, uint32_t where)
 {
 	unsigned int i;
 
-	nic->lies = (struct lies){
+	*nic->lies = (struct lies){
 		.where = where, .one_in = one_in,
-		/* xorshift: anything but zero, and neighbours far apart. */
-		.chance = (seed + 1) * 0x9e3779b97f4a7c15u | 1,
 	};
+	/* Neighbours far apart. */
+	random_seed(&nic->lies->random, (seed + 1) * 0x9e3779b97f4a7c15u);
 	for (i = 0; i < 8; i++)
-		next(&nic->lies);
+		next(nic->lies);
 }
 
-void lie_completion(struct nic *nic, uint8_t opcode, struct moor_cpl *cpl)
+void lie_completion(struct nic *nic, const char *name, uint8_t opcode,
+		    struct moor_cpl *cpl)
 {
 	const struct fields head = FIELDS(completion);
 	const struct fields none = { NULL, 0 };
 
 	/* An error has no answer. */
-	maybe_lie(nic, LIE_COMMANDS, command_name(opcode), cpl, head,
+	maybe_lie(nic, LIE_COMMANDS, name, cpl, head,
 		  cpl->status || opcode >= NUM_ANSWERS ? none : answers[opcode]);
 }
 

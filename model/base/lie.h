@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A NIC that lies (control.c: "lie"): in some of the entries that it writes for the
+ * A NIC that lies (control socket: "lie"): in some of the entries that it writes for the
  * driver one field has another value, at the end of its range or at random. The NIC
  * itself does not believe it and goes on as it should.
  */
@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "moor/moor_cmd.h"
-#include "moor/moor_queue.h"
+#include "base/random.h"
+#include "moor/moor_hw.h"
 
 struct nic;
 
@@ -25,14 +25,15 @@ enum lie_where {
 struct lies {
 	uint32_t where;		/* enum lie_where; 0: the NIC is honest */
 	uint32_t one_in;	/* entries: so often */
-	uint64_t chance;	/* state of what chooses */
+	struct random random;	/* of what chooses */
 };
 
 /* With the same @seed the same entries bring the same lies. */
 void lie_begin(struct nic *nic, uint64_t seed, uint32_t one_in, uint32_t where);
 
 /* The entry is complete, phase included; what becomes of it is logged. */
-void lie_completion(struct nic *nic, uint8_t opcode, struct moor_cpl *cpl);
+void lie_completion(struct nic *nic, const char *name, uint8_t opcode,
+		    struct moor_cpl *cpl);
 void lie_window(struct nic *nic, struct moor_window_info *info);
 void lie_event(struct nic *nic, struct moor_eqe *eqe);
 void lie_cqe(struct nic *nic, struct moor_cqe *cqe);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/timer.h"
 
 /* A call site or a rule prints so many lines in a window, then counts. */
 #define LOG_WINDOW_NS	1000000000ull
@@ -15,14 +16,6 @@
 
 static FILE *log_file;
 static struct log_site *log_sites;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 int log_open(const char *path)
 {
@@ -39,7 +32,7 @@ int log_open(const char *path)
 
 static void print_time(void)
 {
-	uint64_t now = now_ns();
+	uint64_t now = timer_now();
 
 	fprintf(log_file, "moor-nic: %llu.%06llu ",
 		(unsigned long long)(now / 1000000000ull),
@@ -67,7 +60,7 @@ static void print_suppressed(struct log_site *site)
 void log_limited(struct log_site *site, const char *kind, const char *tag,
 		 const char *fmt, ...)
 {
-	uint64_t now = now_ns();
+	uint64_t now = timer_now();
 	va_list args;
 
 	if (!site->known) {

@@ -1,9 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which rule of the hardware interface refused something, for the log. */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/rules.h"
-#include "memory/mr.h"
+#include "moor/moor_hw.h"
+
+const char *syndrome_name(uint8_t syndrome)
+{
+	static const char *const names[] = {
+		[MOOR_SYN_NONE] = "none",
+		[MOOR_SYN_KEY] = "no valid entry under this key",
+		[MOOR_SYN_PD] = "another PD",
+		[MOOR_SYN_RIGHTS] = "access right missing",
+		[MOOR_SYN_BOUNDS] = "out of bounds",
+		[MOOR_SYN_TRANSLATION] = "translation absent or malformed",
+		[MOOR_SYN_DMA] = "DMA address refused",
+		[MOOR_SYN_QP_RIGHTS] = "not allowed by the responder QP",
+		[MOOR_SYN_ALIGNMENT] = "not aligned",
+		[MOOR_SYN_WQE] = "malformed work request",
+		[MOOR_SYN_LENGTH] = "length",
+		[MOOR_SYN_WINDOW] = "another QP's window",
+		[MOOR_SYN_NO_RESPONDER] = "nothing answered",
+	};
+
+	return syndrome < sizeof(names) / sizeof(names[0]) ?
+	       names[syndrome] : "?";
+}
+
+const char *syndrome_rule(uint8_t syndrome)
+{
+	static const char *const rules[] = {
+		[MOOR_SYN_KEY] = "HWI ACC-3",
+		[MOOR_SYN_PD] = "HWI ACC-7",
+		[MOOR_SYN_RIGHTS] = "HWI ACC-9",
+		[MOOR_SYN_BOUNDS] = "HWI ACC-12",
+		[MOOR_SYN_TRANSLATION] = "HWI ACC-13",
+		[MOOR_SYN_DMA] = "HWI ACC-14",
+		[MOOR_SYN_QP_RIGHTS] = "HWI ACC-10",
+		[MOOR_SYN_WINDOW] = "HWI ACC-5",
+	};
+	bool known = syndrome < sizeof(rules) / sizeof(rules[0]);
+
+	return known && rules[syndrome] ? rules[syndrome] : "HWI ACC-1";
+}
 
 /* What no table has is a mistake of ours, and no reason to fail. */
 #define LOOK_UP(table, at)						\

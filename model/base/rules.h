@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+const char *syndrome_name(uint8_t syndrome);
+/* The rule of 6.3 that an access broke. */
+const char *syndrome_rule(uint8_t syndrome);
 /* By the status that a command completes with. */
 const char *command_rule(uint8_t status);
 /* By what a send WQE completes with. */

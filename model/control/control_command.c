@@ -8,9 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/engine.h"
-#include "base/log.h"
+#include "base/fault.h"
+#include "base/lie.h"
 #include "control/control.h"
+#include "control/inject.h"
+#include "device/command.h"
 #include "transport/port.h"
 
 #define MAX_WORDS	8
@@ -324,7 +326,7 @@ static bool do_impair(struct call *call)
 
 static bool do_traffic(struct call *call)
 {
-	const struct traffic *t = &call->nic->traffic;
+	const struct traffic *t = &call->nic->wire->traffic;
 
 	snprintf(call->answer, call->size,
 		 "ok carried=%llu lost=%llu repeated=%llu reordered=%llu delayed=%llu damaged=%llu sent-again=%llu timeouts=%llu duplicates=%llu gaps=%llu",
@@ -373,9 +375,9 @@ static bool do_status(struct call *call)
 	snprintf(call->answer, call->size,
 		 "ok alive=%d enabled=%d bus-master=%d fatal=%u link=%s rules=%u losing=0x%x fired=%llu commands=%u dma=%llu resets=%u",
 		 !endpoint_is_dead(call->ep), nic->enabled, nic->bus_master,
-		 nic->fatal_code, nic->faults.link_down ? "down" : "up",
-		 nic->faults.num_rules, nic->faults.losing,
-		 (unsigned long long)nic->faults.fired, nic->cmd_consumer,
+		 nic->fatal_code, nic->faults->link_down ? "down" : "up",
+		 nic->faults->num_rules, nic->faults->losing,
+		 (unsigned long long)nic->faults->fired, nic->commands->consumer,
 		 (unsigned long long)dma_map_accesses(nic->dma),
 		 endpoint_resets(call->ep));
 	return true;

@@ -3,9 +3,18 @@
 #include <endian.h>
 #include <strings.h>
 
+#include <string.h>
 #include "base/dma_map.h"
+#include "base/fault.h"
+#include "base/layout.h"
+#include "base/lie.h"
 #include "base/log.h"
 #include "base/rules.h"
+#include "device/command.h"
+#include "queues/cq.h"
+#include "queues/event.h"
+#include "queues/slot.h"
+#include "transport/gid.h"
 #include "transport/qp.h"
 
 #define COMMANDS_AT_ONCE	16
@@ -208,7 +217,7 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 static void *ring_entry(struct nic *nic, uint64_t base, uint32_t index,
 			uint32_t size, bool write)
 {
-	uint32_t slot = index & ((1u << nic->cmd_log_size) - 1);
+	uint32_t slot = index & ((1u << nic->commands->log_size) - 1);
 	uint64_t len = size;
 	void *p = dma_map_ptr(nic->dma, base + (uint64_t)slot * size, &len,
 			      write);
@@ -221,12 +230,12 @@ static void *ring_entry(struct nic *nic, uint64_t base, uint32_t index,
 
 static void set_phase(struct nic *nic, struct moor_cpl *cpl)
 {
-	cpl->phase = htole32(!(nic->cpl_producer >> nic->cmd_log_size & 1));
+	cpl->phase = htole32(!(nic->commands->cpl_producer >> nic->commands->log_size & 1));
 }
 
 static bool store(struct nic *nic, uint32_t index, const struct moor_cpl *cpl)
 {
-	struct moor_cpl *to = ring_entry(nic, nic->cpl_base, index,
+	struct moor_cpl *to = ring_entry(nic, nic->commands->cpl_base, index,
 					 sizeof(*cpl), true);
 
 	if (!to)
@@ -247,8 +256,8 @@ bool command_overwrite(struct nic *nic, uint32_t index,
 
 static void complete(struct nic *nic, const struct moor_cpl *cpl)
 {
-	if (command_overwrite(nic, nic->cpl_producer, cpl))
-		nic->cpl_producer++;
+	if (command_overwrite(nic, nic->commands->cpl_producer, cpl))
+		nic->commands->cpl_producer++;
 }
 
 /* The same of a command that was issued. */
@@ -257,9 +266,9 @@ static void complete_command(struct nic *nic, const struct answer *answer)
 	struct moor_cpl cpl = answer->cpl;
 
 	set_phase(nic, &cpl);
-	lie_completion(nic, answer->opcode, &cpl);
-	if (store(nic, nic->cpl_producer, &cpl))
-		nic->cpl_producer++;
+	lie_completion(nic, command_name(answer->opcode), answer->opcode, &cpl);
+	if (store(nic, nic->commands->cpl_producer, &cpl))
+		nic->commands->cpl_producer++;
 }
 
 /* HWI CMD-19; the completions are out. */
@@ -269,17 +278,17 @@ static void evaluate_arm(struct nic *nic)
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	arm = db_load(db_fixed_slot(nic, MOOR_DB_SLOT_CPL_ARM));
-	if (arm == nic->cpl_arm_done)
+	if (arm == nic->commands->cpl_arm_done)
 		return;
-	nic->cpl_arm_done = arm;
-	nic->pending_vectors |= 1u << MOOR_VECTOR_CMD;
+	nic->commands->cpl_arm_done = arm;
+	event_raise(nic, MOOR_VECTOR_CMD);
 }
 
 static uint32_t commands_waiting(struct nic *nic)
 {
 	uint64_t slot = db_load(db_fixed_slot(nic, MOOR_DB_SLOT_CMD_PRODUCER));
 
-	return (uint32_t)le64toh(slot) - nic->cmd_consumer;
+	return (uint32_t)le64toh(slot) - nic->commands->consumer;
 }
 
 bool command_pending(struct nic *nic)
@@ -290,17 +299,17 @@ bool command_pending(struct nic *nic)
 /* Return: true when a command was fetched and done. */
 static bool fetch_and_run(struct nic *nic, struct answer *answer)
 {
-	const void *from = ring_entry(nic, nic->cmd_base, nic->cmd_consumer,
+	const void *from = ring_entry(nic, nic->commands->base, nic->commands->consumer,
 				      sizeof(struct moor_cmd), false);
 	struct moor_cmd cmd;
 
 	if (!from)
 		return false;
 	fetch(&cmd, from, sizeof(cmd));
-	nic->cmd_consumer++;
+	nic->commands->consumer++;
 	memset(answer, 0, sizeof(*answer));
 	answer->opcode = cmd.hdr.opcode;
-	if (nic->faults.num_rules)
+	if (nic->faults->num_rules)
 		answer->fault = fault_of_command(nic, cmd.hdr.opcode,
 						 &answer->cpl.status);
 	if (answer->fault == FAULT_FAIL)
@@ -328,8 +337,8 @@ static void give(struct nic *nic, struct answer *answer)
 		return;
 	complete_command(nic, answer);
 	if (answer->fault == FAULT_TWICE) {
-		nic->cpl_again = answer->cpl;
-		nic->cpl_again_due = true;
+		nic->commands->again = answer->cpl;
+		nic->commands->again_due = true;
 	}
 }
 
@@ -340,14 +349,14 @@ bool command_run(struct nic *nic)
 
 	if (!waiting)
 		return false;
-	if (waiting > 1u << nic->cmd_log_size) {
+	if (waiting > 1u << nic->commands->log_size) {
 		nic_fatal(nic, MOOR_FATAL_CMD_RING);
 		return false;
 	}
 	/* Its tag is likely to be the next command's by now. */
-	if (nic->cpl_again_due) {
-		nic->cpl_again_due = false;
-		complete(nic, &nic->cpl_again);
+	if (nic->commands->again_due) {
+		nic->commands->again_due = false;
+		complete(nic, &nic->commands->again);
 	}
 	while (done < waiting && done < COMMANDS_AT_ONCE &&
 	       fetch_and_run(nic, &answers[done]))
@@ -363,9 +372,9 @@ bool command_run(struct nic *nic)
 
 void command_run_posted(struct nic *nic)
 {
-	uint32_t until = nic->cmd_consumer + commands_waiting(nic);
+	uint32_t until = nic->commands->consumer + commands_waiting(nic);
 
-	while (nic_works(nic) && (int32_t)(until - nic->cmd_consumer) > 0)
+	while (nic_works(nic) && (int32_t)(until - nic->commands->consumer) > 0)
 		if (!command_run(nic))
 			return;
 }
@@ -375,15 +384,12 @@ bool command_inject(struct nic *nic, const struct moor_cpl *cpl)
 	if (!nic_works(nic))
 		return false;
 	complete(nic, cpl);
-	nic->pending_vectors |= 1u << MOOR_VECTOR_CMD;
+	event_raise(nic, MOOR_VECTOR_CMD);
 	event_flush(nic);
 	return !nic->fatal_code;
 }
 
 void command_reset(struct nic *nic)
 {
-	nic->cpl_again_due = false;
-	nic->cmd_consumer = 0;
-	nic->cpl_producer = 0;
-	nic->cpl_arm_done = 0;
+	*nic->commands = (struct commands){ 0 };
 }

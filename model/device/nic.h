@@ -9,27 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dma_map.h"
-#include "base/impairment.h"
+#include "base/config.h"
+#include "base/limits.h"
 
-#define NIC_MR_BAR_SIZE		(4u << 20)	/* BAR2: the context table */
-#define NIC_DB_BAR_SIZE		(16u << 20)	/* BAR4, laid out as follows */
-#define NIC_DB_PAGES		1024u
-#define NIC_KICK_OFFSET		(4u << 20)
-#define NIC_DM_OFFSET		(8u << 20)
-#define NIC_DM_SIZE		(4u << 20)
-#define NIC_NUM_VECTORS		18u
-
+struct dma_map;
 struct nic;
-
-struct nic_config {
-	uint64_t node_guid;	/* EUI-64, its first byte in bits 63:56 */
-	uint8_t mac[6];
-	bool strict;		/* do what the specification only allows */
-	bool sync_commands;	/* a command is done when its kick returns */
-	uint64_t seed;
-	struct impairment impairment;	/* of packets, from the start */
-};
 
 /**
  * nic_create - a NIC in the state after power-on

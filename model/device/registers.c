@@ -3,15 +3,20 @@
 #include <endian.h>
 
 #include "base/dma_map.h"
+#include "base/fault.h"
 #include "base/log.h"
-#include "transport/qp.h"
+#include "device/command.h"
+#include "device/doze.h"
+#include "device/nic.h"
+#include "device/registers.h"
+#include "memory/translate.h"
 
 static uint32_t status_register(const struct nic *nic)
 {
 	uint32_t status = MOOR_STATUS_READY;
 
 	/* Without a wire the port loops back, and its link is up. */
-	if (!nic->faults.link_down)
+	if (!nic->faults->link_down)
 		status |= MOOR_STATUS_LINK_UP;
 	if (nic->enabled)
 		status |= MOOR_STATUS_ENABLED;
@@ -60,7 +65,7 @@ static uint64_t read_register(const struct nic *nic, uint32_t offset,
 	case MOOR_REG_NUM_VECTORS:	return NIC_NUM_VECTORS;
 	case MOOR_REG_DB_PAGES:		return NIC_DB_PAGES;
 	case MOOR_REG_KICK_OFFSET:	return NIC_KICK_OFFSET;
-	case MOOR_REG_CMD_LOG_SIZE:	return nic->cmd_log_size;
+	case MOOR_REG_CMD_LOG_SIZE:	return nic->commands->log_size;
 	/* BAR2 is memory: what was written before this read is in place. */
 	case MOOR_REG_FENCE:		return 0;
 	case MOOR_REG_FATAL_CODE:	return nic->fatal_code;
@@ -74,9 +79,9 @@ static uint64_t read_register(const struct nic *nic, uint32_t offset,
 	case MOOR_REG_MAX_MR_SIZE:	return NIC_MAX_MR_SIZE;
 	case MOOR_REG_DM_OFFSET:	return NIC_DM_OFFSET;
 	case MOOR_REG_DM_SIZE:		return NIC_DM_SIZE;
-	case MOOR_REG_CMD_BASE:		return nic->cmd_base;
-	case MOOR_REG_CPL_BASE:		return nic->cpl_base;
-	case MOOR_REG_DOZE_ADDR:	return nic->doze_addr;
+	case MOOR_REG_CMD_BASE:		return nic->commands->base;
+	case MOOR_REG_CPL_BASE:		return nic->commands->cpl_base;
+	case MOOR_REG_DOZE_ADDR:	return nic->doze->addr;
 	case MOOR_REG_CLOCK:		return timer_now() - nic->clock_base;
 	}
 	*bytes = 0;
@@ -116,15 +121,15 @@ static bool setup_good(struct nic *nic)
 	uint64_t len = sizeof(uint32_t);
 	uint64_t entries;
 
-	if (!nic->bus_master || !nic->cmd_log_size ||
-	    nic->cmd_log_size > NIC_MAX_LOG_CMD ||
-	    nic->cmd_base % MOOR_PAGE_SIZE || nic->cpl_base % MOOR_PAGE_SIZE ||
-	    nic->doze_addr % sizeof(uint32_t))
+	if (!nic->bus_master || !nic->commands->log_size ||
+	    nic->commands->log_size > NIC_MAX_LOG_CMD ||
+	    nic->commands->base % MOOR_PAGE_SIZE || nic->commands->cpl_base % MOOR_PAGE_SIZE ||
+	    nic->doze->addr % sizeof(uint32_t))
 		return false;
-	entries = 1ULL << nic->cmd_log_size;
-	return range_reachable(nic, nic->cmd_base, entries * MOOR_CMD_SIZE) &&
-	       range_reachable(nic, nic->cpl_base, entries * MOOR_CPL_SIZE) &&
-	       dma_map_ptr(nic->dma, nic->doze_addr, &len, true) &&
+	entries = 1ULL << nic->commands->log_size;
+	return range_reachable(nic, nic->commands->base, entries * MOOR_CMD_SIZE) &&
+	       range_reachable(nic, nic->commands->cpl_base, entries * MOOR_CPL_SIZE) &&
+	       dma_map_ptr(nic->dma, nic->doze->addr, &len, true) &&
 	       len == sizeof(uint32_t);
 }
 
@@ -182,17 +187,17 @@ void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 	if (!nic->enabled) {
 		switch (offset & ~7u) {
 		case MOOR_REG_CMD_BASE:
-			replace(&nic->cmd_base, shift, value, size);
+			replace(&nic->commands->base, shift, value, size);
 			return;
 		case MOOR_REG_CPL_BASE:
-			replace(&nic->cpl_base, shift, value, size);
+			replace(&nic->commands->cpl_base, shift, value, size);
 			return;
 		case MOOR_REG_DOZE_ADDR:
-			replace(&nic->doze_addr, shift, value, size);
+			replace(&nic->doze->addr, shift, value, size);
 			return;
 		}
 		if (offset == MOOR_REG_CMD_LOG_SIZE) {
-			nic->cmd_log_size = (uint32_t)value;
+			nic->commands->log_size = (uint32_t)value;
 			return;
 		}
 	}
@@ -202,27 +207,9 @@ void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 		    "read-only while enabled" : "read-only or absent");
 }
 
-void nic_fatal(struct nic *nic, enum moor_fatal_code code)
-{
-	if (nic->fatal_code)
-		return;
-	log_refused("HWI ERR-1", "fatal, code %u", code);
-	/* A fault while the event is written comes back here as code DMA. */
-	if (code != MOOR_FATAL_DMA) {
-		event_post(nic, MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, code,
-			   &nic->backlogged);
-		event_flush(nic);
-	}
-	nic->fatal_code = code;
-}
-
 void registers_reset(struct nic *nic)
 {
 	nic->enabled = false;
 	nic->fatal_code = MOOR_FATAL_NONE;
 	nic->clock_base = timer_now();
-	nic->cmd_base = 0;
-	nic->cpl_base = 0;
-	nic->doze_addr = 0;
-	nic->cmd_log_size = 0;
 }

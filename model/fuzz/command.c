@@ -2,6 +2,9 @@
 /* Fuzz target: commands of any content, one or a batch, in any state (HWI 8). */
 #include <endian.h>
 
+#include "device/command.h"
+#include "device/nic.h"
+#include "transport/qp.h"
 #include "world.h"
 
 union any_command {
@@ -153,7 +156,7 @@ static void one_command(struct input *in)
 static void raw_commands(struct input *in)
 {
 	unsigned int count = input_below(in, 18), i;
-	uint32_t at = w->nic->cmd_consumer;
+	uint32_t at = w->nic->commands->consumer;
 
 	for (i = 0; i < count && input_left(in); i++) {
 		uint8_t size = input_u8(in) % (MOOR_CMD_SIZE + 1);

@@ -7,9 +7,11 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "base/dma_map.h"
+#include "memory/mr_state.h"
 #include "memory/relaxed.h"
-#include "memory/transfer.h"
 #include "queue.h"
+#include "transport/qp.h"
 
 static const struct moor_mr_context *entry_of(uint32_t index)
 {
@@ -162,9 +164,9 @@ static void access_by_key(struct input *in)
 		return;
 	if (grant.kind == MR_KIND_TABLE) {
 		/* --strict may go on using what was there before. */
-		if (!w->nic->strict)
+		if (!w->nic->mr->strict)
 			check_grant(&grant, actor, key, addr, len, need);
-		check_runs(&grant, len, !w->nic->strict && !w->dma_changed &&
+		check_runs(&grant, len, !w->nic->mr->strict && !w->dma_changed &&
 			   w->nic->bus_master);
 	} else if (grant.kind == MR_KIND_ALL) {
 		if (!actor->kernel)
@@ -215,14 +217,14 @@ static void check_counts(void)
 	unsigned int i, k;
 
 	for (i = 2; i < 7; i++) {
-		const struct mr_dynamic *mr = &w->nic->mr[i];
+		const struct mr_dynamic *mr = &w->nic->mr->dynamic[i];
 		uint32_t bound = 0;
 
 		for (k = 0; k < sizeof(windows) / sizeof(windows[0]); k++) {
 			const struct mw_binding *b =
-				&w->nic->mw[windows[k] - NIC_MR_CONSUMER_FIRST];
+				&w->nic->mr->window[windows[k] - NIC_MR_CONSUMER_FIRST];
 
-			bound += w->nic->mr[windows[k]].bound &&
+			bound += w->nic->mr->dynamic[windows[k]].bound &&
 				 b->mr_index == i && b->mr_epoch == mr->epoch;
 		}
 		if (bound != mr->windows)
@@ -235,13 +237,13 @@ static void check_list(const struct mr_actor *actor)
 {
 	uint32_t index, last = 0, count = 0;
 
-	for (index = actor->windows; index; index = w->nic->mw[index -
+	for (index = actor->windows; index; index = w->nic->mr->window[index -
 					      NIC_MR_CONSUMER_FIRST].next) {
 		const struct mw_binding *b =
-			&w->nic->mw[index - NIC_MR_CONSUMER_FIRST];
+			&w->nic->mr->window[index - NIC_MR_CONSUMER_FIRST];
 
 		if (b->owner != actor || b->prev != last ||
-		    !w->nic->mr[index].bound || ++count > NIC_NUM_MW)
+		    !w->nic->mr->dynamic[index].bound || ++count > NIC_NUM_MW)
 			abort();
 		last = index;
 	}

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "queue.h"
+#include "queues/cq.h"
+#include "queues/event.h"
 
 /* Messages without data: CQEs at both ends. */
 static void post(struct input *in)
@@ -47,7 +49,7 @@ static void consume_eq(struct input *in)
 {
 	uint8_t how = input_u8(in);
 	unsigned int eqn = how & 3;
-	uint32_t producer = w->nic->eq[eqn].producer;
+	uint32_t producer = w->nic->events->eq[eqn].producer;
 
 	set_slot(MOOR_DB_SLOT_EQ_CONSUMER + eqn,
 		 how & 0x80 ? some_number(in) : producer - (how >> 4 & 7));
@@ -126,7 +128,7 @@ static void check_eqs(void)
 	unsigned int eqn;
 
 	for (eqn = 0; eqn < NIC_MAX_EQ; eqn++) {
-		const struct eq *eq = &w->nic->eq[eqn];
+		const struct eq *eq = &w->nic->events->eq[eqn];
 
 		if (eq->exists && eq->backlog_count > eq->backlog_room)
 			abort();

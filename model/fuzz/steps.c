@@ -2,6 +2,7 @@
 /* Numbers and steps that are of use in each target of the engine. */
 #include <endian.h>
 
+#include "base/dma_map.h"
 #include "world.h"
 
 uint64_t some_addr(struct input *in)

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/qp.h"
+#include "base/dma_map.h"
+#include "device/parts.h"
+#include "memory/mr_strict.h"
 #include "world.h"
 
 /* What one input may cost; transfers of a quantum are bounded by the NIC. */
@@ -76,7 +78,7 @@ static void create(bool strict)
 	w->pristine = malloc(sizeof(*w->pristine));
 	if (!w->nic || !w->pristine)
 		abort();
-	memcpy(w->pristine, w->nic, sizeof(*w->nic));
+	memcpy(w->pristine, w->nic, sizeof(*w->pristine));
 	map_memory();
 }
 
@@ -136,12 +138,6 @@ static void destroy_made(struct nic *nic)
 	cqs.count = 0;
 }
 
-static void rewind_part(struct nic *nic, size_t from, size_t to)
-{
-	memcpy((uint8_t *)nic + from, (const uint8_t *)w->pristine + from,
-	       to - from);
-}
-
 /*
  * As nic_reset() leaves it, at the price of what the last input did: that would
  * clear megabytes each time. What it allocates stays where it is.
@@ -155,19 +151,18 @@ static void rewind_nic(void)
 	for (i = 0; i < NUM_INDICES; i++) {
 		uint32_t index = indices[i];
 
-		memset(&nic->mr[index], 0, sizeof(nic->mr[index]));
+		memset(&nic->mr->dynamic[index], 0, sizeof(nic->mr->dynamic[index]));
 		if (index >= NIC_MR_CONSUMER_FIRST)
-			memset(&nic->mw[index - NIC_MR_CONSUMER_FIRST], 0,
-			       sizeof(nic->mw[0]));
-		if (nic->strict)
+			memset(&nic->mr->window[index - NIC_MR_CONSUMER_FIRST], 0,
+			       sizeof(nic->mr->window[0]));
+		if (nic->mr->strict)
 			mr_strict_drop(nic, index);
 	}
-	/* The arrays of queues are empty now. */
-	rewind_part(nic, 0, offsetof(struct nic, cq));
-	rewind_part(nic, offsetof(struct nic, cq) + sizeof(nic->cq),
-		    offsetof(struct nic, qp));
-	rewind_part(nic, offsetof(struct nic, qp) + sizeof(nic->qp),
-		    sizeof(*nic));
+	/* What is large is empty now, but for the heads of lists. */
+	memcpy((struct parts *)nic, w->pristine, offsetof(struct parts, slots));
+	nic->live->count = 0;
+	nic->cqs->num_dirty = 0;
+	memcpy(nic->qps, &w->pristine->qps, offsetof(struct qps, qp));
 	if (madvise(w->mr_bar, NIC_MR_BAR_SIZE, MADV_REMOVE) ||
 	    madvise(w->db_bar, NIC_DB_BAR_SIZE, MADV_REMOVE))
 		abort();
@@ -245,7 +240,7 @@ void world_run_timers(void)
 /* An entry of a ring whose base the input may have chosen, or NULL. */
 static void *ring_entry(uint64_t base, uint32_t index, uint32_t size)
 {
-	uint64_t slot = index & ((1u << w->nic->cmd_log_size % 32) - 1);
+	uint64_t slot = index & ((1u << w->nic->commands->log_size % 32) - 1);
 	uint64_t at = base + slot * size - WORLD_BASE;
 
 	return at <= WORLD_SIZE - size && at % 8 == 0 ? w->memory + at : NULL;
@@ -254,21 +249,21 @@ static void *ring_entry(uint64_t base, uint32_t index, uint32_t size)
 uint8_t command(const void *cmd, size_t size)
 {
 	struct nic *nic = w->nic;
-	uint32_t producer = nic->cpl_producer;
-	uint32_t phase = !(producer >> nic->cmd_log_size % 32 & 1);
-	struct moor_cmd *to = ring_entry(nic->cmd_base, nic->cmd_consumer,
+	uint32_t producer = nic->commands->cpl_producer;
+	uint32_t phase = !(producer >> nic->commands->log_size % 32 & 1);
+	struct moor_cmd *to = ring_entry(nic->commands->base, nic->commands->consumer,
 					 sizeof(*to));
-	struct moor_cpl *cpl = ring_entry(nic->cpl_base, producer,
+	struct moor_cpl *cpl = ring_entry(nic->commands->cpl_base, producer,
 					  sizeof(*cpl));
 
 	if (!to || !cpl)
 		return 0xff;
 	memset(to, 0, sizeof(*to));
 	memcpy(to, cmd, size);
-	set_slot(MOOR_DB_SLOT_CMD_PRODUCER, nic->cmd_consumer + 1);
+	set_slot(MOOR_DB_SLOT_CMD_PRODUCER, nic->commands->consumer + 1);
 	nic_kick(nic, 0, MOOR_DB_SLOT_CMD_PRODUCER);
 	world_run();
-	if (nic->cpl_producer != producer + 1 || (cpl->phase & 1) != phase)
+	if (nic->commands->cpl_producer != producer + 1 || (cpl->phase & 1) != phase)
 		return 0xff;
 	memcpy(&w->cpl, cpl, sizeof(w->cpl));
 	return w->cpl.status;

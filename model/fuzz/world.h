@@ -7,7 +7,7 @@
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
 
-#include "base/engine.h"
+#include "device/nic.h"
 #include "input.h"
 #include "memory/mr_state.h"
 
@@ -42,8 +42,11 @@ enum world_page {
 #define WORLD_QPN(i)	(0x4003u + 0x4001u * (i))
 #define WORLD_SLOT(i)	(MOOR_DB_SLOTS_PER_PAGE + (i))	/* CQ 0, 1, SQ 2, 3, RQ 4, 5 */
 
+struct parts;
+
 struct world {
-	struct nic *nic, *pristine;
+	struct nic *nic;
+	struct parts *pristine;
 	struct dma_map *dma;
 	int fd;
 	uint8_t *memory, *mr_bar, *db_bar;

@@ -3,49 +3,14 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include <string.h>
 #include "base/dma_map.h"
 #include "base/log.h"
+#include "base/rules.h"
+#include "memory/mr.h"
 #include "memory/mr_state.h"
+#include "memory/mr_strict.h"
 #include "memory/relaxed.h"
-
-const char *syndrome_name(uint8_t syndrome)
-{
-	static const char *const names[] = {
-		[MOOR_SYN_NONE] = "none",
-		[MOOR_SYN_KEY] = "no valid entry under this key",
-		[MOOR_SYN_PD] = "another PD",
-		[MOOR_SYN_RIGHTS] = "access right missing",
-		[MOOR_SYN_BOUNDS] = "out of bounds",
-		[MOOR_SYN_TRANSLATION] = "translation absent or malformed",
-		[MOOR_SYN_DMA] = "DMA address refused",
-		[MOOR_SYN_QP_RIGHTS] = "not allowed by the responder QP",
-		[MOOR_SYN_ALIGNMENT] = "not aligned",
-		[MOOR_SYN_WQE] = "malformed work request",
-		[MOOR_SYN_LENGTH] = "length",
-		[MOOR_SYN_WINDOW] = "another QP's window",
-		[MOOR_SYN_NO_RESPONDER] = "nothing answered",
-	};
-
-	return syndrome < sizeof(names) / sizeof(names[0]) ?
-	       names[syndrome] : "?";
-}
-
-const char *syndrome_rule(uint8_t syndrome)
-{
-	static const char *const rules[] = {
-		[MOOR_SYN_KEY] = "HWI ACC-3",
-		[MOOR_SYN_PD] = "HWI ACC-7",
-		[MOOR_SYN_RIGHTS] = "HWI ACC-9",
-		[MOOR_SYN_BOUNDS] = "HWI ACC-12",
-		[MOOR_SYN_TRANSLATION] = "HWI ACC-13",
-		[MOOR_SYN_DMA] = "HWI ACC-14",
-		[MOOR_SYN_QP_RIGHTS] = "HWI ACC-10",
-		[MOOR_SYN_WINDOW] = "HWI ACC-5",
-	};
-	bool known = syndrome < sizeof(rules) / sizeof(rules[0]);
-
-	return known && rules[syndrome] ? rules[syndrome] : "HWI ACC-1";
-}
 
 static const struct moor_mr_context *entry_memory(struct nic *nic,
 						  uint32_t index)
@@ -77,7 +42,7 @@ static bool read_entry(struct nic *nic, uint32_t index,
 static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 					uint64_t word)
 {
-	struct mr_dynamic *dyn = &nic->mr[index];
+	struct mr_dynamic *dyn = &nic->mr->dynamic[index];
 
 	if (dyn->word != word) {
 		if (dyn->bound)
@@ -144,7 +109,7 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 	const struct moor_mr_context *kept = NULL;
 	struct mr_dynamic *dyn;
 
-	if (nic->strict)
+	if (nic->mr->strict)
 		kept = mr_strict_entry(nic, index);
 	if (kept)
 		*entry = *kept;
@@ -153,7 +118,7 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 	if (!entry_well_formed(entry, index, xlat))
 		return NULL;
 	dyn = dynamic_state(nic, index, le64toh(entry->valid));
-	if (nic->strict && !kept && !dyn->revoked)
+	if (nic->mr->strict && !kept && !dyn->revoked)
 		mr_strict_keep(nic, index, entry);
 	if (dyn->registered)
 		mr_fast_show(nic, index, entry, xlat);
@@ -240,7 +205,7 @@ uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		return *ptr && *len ? MOOR_SYN_NONE : MOOR_SYN_DMA;
 	}
 
-	if (nic->strict)
+	if (nic->mr->strict)
 		syndrome = mr_strict_walk(nic, grant, grant->first + off,
 					  &leaf);
 	else
@@ -279,7 +244,7 @@ static void revoke_entry(struct nic *nic, uint32_t index,
 	if (dyn->bound)
 		mw_unbind(nic, index);
 	dyn->revoked = true;
-	if (!nic->strict)
+	if (!nic->mr->strict)
 		return;
 	/* What was kept may be older than what is in the table. */
 	mr_strict_drop(nic, index);
@@ -358,26 +323,18 @@ uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
 
 bool mr_init(struct nic *nic)
 {
-	nic->mr = calloc(NIC_NUM_MR, sizeof(*nic->mr));
-	nic->mw = calloc(NIC_NUM_MW, sizeof(*nic->mw));
-	nic->fast = calloc(NIC_NUM_MW, sizeof(*nic->fast));
-	return nic->mr && nic->mw && nic->fast &&
-	       (!nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic)));
+	return !nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic));
 }
 
 void mr_exit(struct nic *nic)
 {
-	free(nic->mr);
-	free(nic->mw);
-	free(nic->fast);
 	relaxed_exit(nic);
-	if (nic->strict)
-		mr_strict_exit(nic);
+	mr_strict_exit(nic);
 }
 
 void mr_reset(struct nic *nic)
 {
-	memset(nic->mr, 0, NIC_NUM_MR * sizeof(*nic->mr));
-	if (nic->strict)
+	memset(nic->mr->dynamic, 0, sizeof(nic->mr->dynamic));
+	if (nic->mr->strict)
 		mr_strict_reset(nic);
 }

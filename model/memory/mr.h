@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/engine.h"
+#include "base/state.h"
+#include "memory/translate.h"
 
 /* Whose access it is. */
 struct mr_actor {
@@ -64,10 +65,6 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		     uint64_t *len, uint8_t **ptr);
 
-const char *syndrome_name(uint8_t syndrome);
-/* The rule of 6.3 that an access broke. */
-const char *syndrome_rule(uint8_t syndrome);
-
 bool mr_init(struct nic *nic);
 void mr_exit(struct nic *nic);
 void mr_reset(struct nic *nic);
@@ -76,80 +73,5 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *cmd,
 		  struct moor_cpl *cpl);
 uint8_t mr_query(struct nic *nic, const struct moor_cmd *cmd,
 		 struct moor_cpl *cpl);
-
-/* mr_fast.c: fast registration (HWI 6.9) */
-
-/* What REG_MR asks for. */
-struct mr_fast_request {
-	uint32_t key;
-	uint32_t access;	/* MOOR_ACCESS_* */
-	uint64_t iova;
-	uint64_t length;
-	struct moor_xlat xlat;
-};
-
-/**
- * mr_fast_register() - register
- * @nic:   the NIC
- * @actor: the QP whose send queue the request is in, one of the kernel's
- * @req:   what it asks for
- *
- * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
- */
-uint8_t mr_fast_register(struct nic *nic, const struct mr_actor *actor,
-			 const struct mr_fast_request *req);
-/*
- * LOCAL_INV by, or SEND_INV to, this QP; of a fast-registration MR or a window.
- * Return: MOOR_SYN_NONE, or why not.
- */
-uint8_t mr_invalidate(struct nic *nic, const struct mr_actor *actor,
-		      uint32_t key);
-
-/* mw.c: memory windows (HWI 6.7) */
-
-/* What BIND_MW asks for. */
-struct mw_request {
-	uint32_t mw_key;
-	uint32_t new_key;
-	uint32_t mr_lkey;
-	uint32_t access;	/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
-	uint64_t addr;
-	uint64_t length;
-};
-
-/**
- * mw_bind() - bind a window, or unbind one of type 1
- * @nic:   the NIC
- * @actor: the QP whose send queue the request is in
- * @req:   what it asks for
- *
- * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
- */
-uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
-		const struct mw_request *req);
-/* What mr_invalidate() does with a window. */
-uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
-		      uint32_t key);
-/* The QP goes, or is reset: its type 2 windows are unbound. */
-void mw_unbind_all(struct nic *nic, struct mr_actor *actor);
-uint8_t mw_list(struct nic *nic, const struct moor_cmd *cmd,
-		struct moor_cpl *cpl);
-
-/* mr_strict.c: what --strict keeps until a revoke. */
-struct moor_mr_context;
-
-bool mr_strict_init(struct nic *nic);
-void mr_strict_exit(struct nic *nic);
-void mr_strict_reset(struct nic *nic);
-void mr_strict_drop(struct nic *nic, uint32_t index);
-/* The translations alone: the entry stays. */
-void mr_strict_drop_pages(struct nic *nic, uint32_t index);
-/* The entry that is kept, or NULL. */
-const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index);
-void mr_strict_keep(struct nic *nic, uint32_t index,
-		    const struct moor_mr_context *entry);
-/* xlat_walk() that keeps what it finds. */
-uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
-		       struct xlat_leaf *leaf);
 
 #endif /* MODEL_MR_H */

@@ -5,14 +5,18 @@
  */
 #include <endian.h>
 
+#include <stddef.h>
+#include "memory/mr_fast.h"
 #include "memory/mr_state.h"
+#include "memory/mr_strict.h"
+#include "memory/mw.h"
 
 #define FAST_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS | \
 			 MOOR_ACCESS_RELAXED_ORDERING)
 
 static struct mr_registration *registration_of(struct nic *nic, uint32_t index)
 {
-	return &nic->fast[index - NIC_MR_CONSUMER_FIRST];
+	return &nic->mr->fast[index - NIC_MR_CONSUMER_FIRST];
 }
 
 void mr_fast_show(struct nic *nic, uint32_t index,
@@ -114,7 +118,7 @@ uint8_t mr_invalidate(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_PD;
 	dyn->registered = false;
 	dyn->epoch++;
-	if (nic->strict)
+	if (nic->mr->strict)
 		mr_strict_drop_pages(nic, key_index(key));
 	return MOOR_SYN_NONE;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What mr.c and mw.c share: dynamic state, and look-up without checks. */
+/* What is behind the keys: dynamic state, and look-up without checks. */
 #ifndef MODEL_MR_STATE_H
 #define MODEL_MR_STATE_H
 
+#include "base/layout.h"
 #include "memory/mr.h"
 
 #define REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
@@ -47,6 +48,13 @@ struct mr_registration {
 	uint64_t iova;
 	uint64_t length;
 	struct xlat xlat;
+};
+
+struct mr_tables {
+	struct mr_dynamic dynamic[NIC_NUM_MR];
+	struct mw_binding window[NIC_NUM_MW];	/* from NIC_MR_CONSUMER_FIRST */
+	struct mr_registration fast[NIC_NUM_MW];	/* the same */
+	struct mr_strict *strict;	/* NULL without --strict */
 };
 
 static inline uint32_t key_index(uint32_t key)

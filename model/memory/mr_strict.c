@@ -6,7 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "memory/mr.h"
+#include <string.h>
+#include "memory/mr_state.h"
+#include "memory/mr_strict.h"
 
 /* One 4 KiB stretch of the space of an MR. */
 struct kept_page {
@@ -27,41 +29,43 @@ struct mr_strict {
 
 bool mr_strict_init(struct nic *nic)
 {
-	nic->strict = calloc(1, sizeof(*nic->strict));
-	if (nic->strict)
-		mr_strict_reset(nic);
-	return nic->strict;
+	nic->mr->strict = calloc(1, sizeof(*nic->mr->strict));
+	if (!nic->mr->strict)
+		return false;
+	mr_strict_reset(nic);
+	return true;
 }
 
 void mr_strict_exit(struct nic *nic)
 {
-	free(nic->strict);
+	free(nic->mr->strict);
 }
 
 void mr_strict_reset(struct nic *nic)
 {
+	struct mr_strict *strict = nic->mr->strict;
 	uint32_t i;
 
-	memset(nic->strict, 0, sizeof(*nic->strict));
+	memset(strict, 0, sizeof(*strict));
 	/* Pages of epoch 0 are empty slots. */
 	for (i = 0; i < NIC_NUM_MR; i++)
-		nic->strict->epoch[i] = 1;
+		strict->epoch[i] = 1;
 }
 
 void mr_strict_drop_pages(struct nic *nic, uint32_t index)
 {
-	nic->strict->epoch[index]++;
+	nic->mr->strict->epoch[index]++;
 }
 
 void mr_strict_drop(struct nic *nic, uint32_t index)
 {
-	nic->strict->entry[index].valid = 0;
+	nic->mr->strict->entry[index].valid = 0;
 	mr_strict_drop_pages(nic, index);
 }
 
 const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index)
 {
-	const struct moor_mr_context *entry = &nic->strict->entry[index];
+	const struct moor_mr_context *entry = &nic->mr->strict->entry[index];
 
 	return entry->valid ? entry : NULL;
 }
@@ -69,7 +73,7 @@ const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index)
 void mr_strict_keep(struct nic *nic, uint32_t index,
 		    const struct moor_mr_context *entry)
 {
-	nic->strict->entry[index] = *entry;
+	nic->mr->strict->entry[index] = *entry;
 }
 
 static struct kept_page *page_slot(struct nic *nic, uint32_t index,
@@ -77,7 +81,7 @@ static struct kept_page *page_slot(struct nic *nic, uint32_t index,
 {
 	uint64_t hash = (page ^ (uint64_t)index << 40) * 0x9e3779b97f4a7c15ULL;
 
-	return &nic->strict->pages[hash >> (64 - LOG_KEPT_PAGES)];
+	return &nic->mr->strict->pages[hash >> (64 - LOG_KEPT_PAGES)];
 }
 
 uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
@@ -89,7 +93,7 @@ uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
 	uint8_t syndrome;
 
 	if (kept->index != grant->index || kept->page != byte / MOOR_PAGE_SIZE ||
-	    kept->epoch != nic->strict->epoch[grant->index]) {
+	    kept->epoch != nic->mr->strict->epoch[grant->index]) {
 		syndrome = xlat_walk(nic, &grant->xlat, byte - in_page,
 				     &kept->leaf, &grant->node);
 		if (syndrome) {
@@ -97,7 +101,7 @@ uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
 			return syndrome;
 		}
 		kept->index = grant->index;
-		kept->epoch = nic->strict->epoch[grant->index];
+		kept->epoch = nic->mr->strict->epoch[grant->index];
 		kept->page = byte / MOOR_PAGE_SIZE;
 	}
 	*leaf = kept->leaf;

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 
 #include "base/dma_map.h"
-#include "base/log.h"
+#include "base/lie.h"
 #include "memory/mr_state.h"
+#include "memory/mw.h"
 
 static struct mw_binding *binding_of(struct nic *nic, uint32_t index)
 {
-	return &nic->mw[index - NIC_MR_CONSUMER_FIRST];
+	return &nic->mr->window[index - NIC_MR_CONSUMER_FIRST];
 }
 
 static void list_add(struct nic *nic, struct mr_actor *owner, uint32_t index)
@@ -38,12 +39,12 @@ static void list_remove(struct nic *nic, struct mw_binding *b)
 void mw_unbind(struct nic *nic, uint32_t index)
 {
 	struct mw_binding *b = binding_of(nic, index);
-	struct mr_dynamic *mr = &nic->mr[b->mr_index];
+	struct mr_dynamic *mr = &nic->mr->dynamic[b->mr_index];
 
-	if (!nic->mr[index].bound)
+	if (!nic->mr->dynamic[index].bound)
 		return;
-	nic->mr[index].bound = false;
-	nic->mr[index].epoch++;
+	nic->mr->dynamic[index].bound = false;
+	nic->mr->dynamic[index].epoch++;
 	list_remove(nic, b);
 	/* The entry may have become another MR's without a revoke. */
 	if (mr->epoch == b->mr_epoch)
@@ -81,7 +82,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 {
 	const struct mw_binding *b = binding_of(nic, index);
 
-	if (!(need & REMOTE_RIGHTS) || !nic->mr[index].bound)
+	if (!(need & REMOTE_RIGHTS) || !nic->mr->dynamic[index].bound)
 		return MOOR_SYN_KEY;
 	if (FIELD(MOOR_MRC_TYPE, le64toh(window->valid)) ==
 	    MOOR_MRC_TYPE_MW_2 && b->qpn != actor->qpn)
@@ -96,7 +97,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		return MOOR_SYN_KEY;
 	grant->kind = MR_KIND_TABLE;
 	grant->index = b->mr_index;
-	grant->epoch = nic->mr[index].epoch;
+	grant->epoch = nic->mr->dynamic[index].epoch;
 	grant->first = grant->xlat.offset + b->mr_offset + (addr - b->iova);
 	grant->node.entries = NULL;
 	return MOOR_SYN_NONE;
@@ -176,7 +177,7 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 		return MOOR_SYN_NONE;
 	*binding_of(nic, index) = new;
 	dyn->bound = true;
-	nic->mr[new.mr_index].windows++;
+	nic->mr->dynamic[new.mr_index].windows++;
 	if (type_2)
 		list_add(nic, actor, index);
 	return MOOR_SYN_NONE;
@@ -204,11 +205,11 @@ void mw_query(struct nic *nic, uint32_t index, struct moor_cpl_mr_query *out)
 {
 	const struct mw_binding *b = binding_of(nic, index);
 
-	out->state = nic->mr[index].bound ? MOOR_MR_STATE_BOUND :
+	out->state = nic->mr->dynamic[index].bound ? MOOR_MR_STATE_BOUND :
 					    MOOR_MR_STATE_UNBOUND;
-	if (!nic->mr[index].bound)
+	if (!nic->mr->dynamic[index].bound)
 		return;
-	out->mr_key = htole32(nic->mr[b->mr_index].key);
+	out->mr_key = htole32(nic->mr->dynamic[b->mr_index].key);
 	out->qpn = htole32(b->owner ? b->qpn : 0);
 	out->access = htole32(b->access);
 	out->iova = htole64(b->iova);
@@ -219,8 +220,8 @@ static bool is_bound_to(struct nic *nic, uint32_t index, uint32_t mr_index)
 {
 	const struct mw_binding *b = binding_of(nic, index);
 
-	return nic->mr[index].bound && b->mr_index == mr_index &&
-	       b->mr_epoch == nic->mr[mr_index].epoch;
+	return nic->mr->dynamic[index].bound && b->mr_index == mr_index &&
+	       b->mr_epoch == nic->mr->dynamic[mr_index].epoch;
 }
 
 static struct moor_window_info window_info(struct nic *nic, uint32_t index)
@@ -228,8 +229,8 @@ static struct moor_window_info window_info(struct nic *nic, uint32_t index)
 	const struct mw_binding *b = binding_of(nic, index);
 
 	return (struct moor_window_info){
-		.key = htole32(nic->mr[index].key),
-		.type = htole32(FIELD(MOOR_MRC_TYPE, nic->mr[index].word)),
+		.key = htole32(nic->mr->dynamic[index].key),
+		.type = htole32(FIELD(MOOR_MRC_TYPE, nic->mr->dynamic[index].word)),
 		.qpn = htole32(b->qpn),
 		.access = htole32(b->access),
 		.iova = htole64(b->iova),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stdlib.h>
 
+#include <string.h>
+#include "base/state.h"
 #include "memory/relaxed.h"
 
 #define PIECE_BYTES	256u	/* the payload of a PCIe write */

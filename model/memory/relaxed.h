@@ -9,7 +9,10 @@
 #ifndef MODEL_RELAXED_H
 #define MODEL_RELAXED_H
 
-#include "base/engine.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nic;
 
 bool relaxed_init(struct nic *nic);
 void relaxed_exit(struct nic *nic);

@@ -3,6 +3,8 @@
 #ifndef MODEL_TRANSFER_H
 #define MODEL_TRANSFER_H
 
+#include <stddef.h>
+
 #include "memory/mr.h"
 
 struct segment {

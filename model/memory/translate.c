@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/dma_map.h"
-#include "base/engine.h"
-#include "base/log.h"
+#include "base/state.h"
 #include "memory/translate.h"
 
 bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)

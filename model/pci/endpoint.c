@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "moor/moor_hw.h"
 #include "pci/endpoint.h"
 #include "pci/irqfd.h"
 #include "pci/pci_config.h"

@@ -2,8 +2,7 @@
 #include <linux/pci_regs.h>
 #include <string.h>
 
-#include "device/nic.h"
-#include "moor/moor_hw.h"
+#include "base/limits.h"
 #include "pci/pci_config.h"
 
 #define CAP_PCIE		0x40

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "moor/moor_hw.h"
 #include "pci/write_buffer.h"
 
@@ -17,7 +18,7 @@ struct held_write {
 
 struct write_buffer {
 	uint8_t *target;
-	uint64_t random;
+	struct random random;
 	unsigned int count;
 	unsigned int group;		/* first write after the last barrier */
 	bool valid_word;		/* the writes of the group are to one */
@@ -31,22 +32,13 @@ struct write_buffer *write_buffer_create(uint8_t *target, uint64_t seed)
 	if (!wb)
 		return NULL;
 	wb->target = target;
-	wb->random = seed | 1;
+	random_seed(&wb->random, seed);
 	return wb;
 }
 
 void write_buffer_destroy(struct write_buffer *wb)
 {
 	free(wb);
-}
-
-/* xorshift64: what matters is that a seed repeats a run. */
-static uint32_t random_below(struct write_buffer *wb, uint32_t bound)
-{
-	wb->random ^= wb->random << 13;
-	wb->random ^= wb->random >> 7;
-	wb->random ^= wb->random << 17;
-	return (uint32_t)((wb->random >> 32) % bound);
 }
 
 /* Ends a group: puts its writes in the order in which they will be applied. */
@@ -57,7 +49,7 @@ static void barrier(struct write_buffer *wb)
 	for (i = wb->count; i > wb->group + 1; i--) {
 		unsigned int last = i - 1;
 		unsigned int other = wb->group +
-			random_below(wb, i - wb->group);
+			random_below(&wb->random, i - wb->group);
 		struct held_write swap = wb->write[last];
 
 		wb->write[last] = wb->write[other];

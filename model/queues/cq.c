@@ -3,13 +3,18 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include <string.h>
+#include "base/layout.h"
+#include "base/lie.h"
 #include "base/log.h"
 #include "memory/relaxed.h"
-#include "transport/qp.h"
+#include "queues/cq.h"
+#include "queues/event.h"
+#include "queues/slot.h"
 
 struct cq *cq_find(struct nic *nic, uint32_t cqn)
 {
-	return cqn < NIC_MAX_CQ ? nic->cq[cqn] : NULL;
+	return cqn < NIC_MAX_CQ ? nic->cqs->cq[cqn] : NULL;
 }
 
 static void cq_event(struct nic *nic, struct cq *cq, uint32_t eqn, uint8_t type)
@@ -85,7 +90,7 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 	cq->producer++;
 	if (!cq->dirty) {
 		cq->dirty = true;
-		nic->dirty_cq[nic->num_dirty_cq++] = cq;
+		nic->cqs->dirty[nic->cqs->num_dirty++] = cq;
 	}
 	return true;
 }
@@ -113,13 +118,13 @@ void cq_flush(struct nic *nic)
 {
 	uint32_t i;
 
-	if (!nic->num_dirty_cq)
+	if (!nic->cqs->num_dirty)
 		return;
 	/* The CQEs before the look at the slot: HWI CQ-12. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (i = 0; i < nic->num_dirty_cq; i++)
-		cq_evaluate(nic, nic->dirty_cq[i]);
-	nic->num_dirty_cq = 0;
+	for (i = 0; i < nic->cqs->num_dirty; i++)
+		cq_evaluate(nic, nic->cqs->dirty[i]);
+	nic->cqs->num_dirty = 0;
 }
 
 /* The ring of a new CQ, or the next one of an old CQ. */
@@ -144,11 +149,11 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *raw,
 	uint8_t status;
 	struct cq *cq;
 
-	if (cqn >= NIC_MAX_CQ || nic->cq[cqn])
+	if (cqn >= NIC_MAX_CQ || nic->cqs->cq[cqn])
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_cq, cqn);
 	if (eqn < MOOR_EQ_COMPLETION || eqn >= NIC_MAX_EQ ||
-	    !nic->eq[eqn].exists)
+	    !nic->events->eq[eqn].exists)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_cq, eqn);
 	if (cmd->log_cqe > NIC_MAX_LOG_CQE)
@@ -172,8 +177,8 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *raw,
 	cq->eqn = eqn;
 	cq->log_cqe = cmd->log_cqe;
 	cq->ring = ring;
-	nic->cq[cqn] = cq;
-	nic->eq[eqn].num_cq++;
+	nic->cqs->cq[cqn] = cq;
+	nic->events->eq[eqn].num_cq++;
 	return MOOR_CMD_OK;
 }
 
@@ -182,8 +187,8 @@ static void cq_free(struct nic *nic, struct cq *cq)
 	event_forget(nic, cq->eqn, MOOR_BIT(MOOR_EVENT_COMPLETION), cq->cqn);
 	event_forget(nic, MOOR_EQ_ASYNC, MOOR_BIT(MOOR_EVENT_CQ_ERROR), cq->cqn);
 	db_release(nic, cq->slot_id);
-	nic->eq[cq->eqn].num_cq--;
-	nic->cq[cq->cqn] = NULL;
+	nic->events->eq[cq->eqn].num_cq--;
+	nic->cqs->cq[cq->cqn] = NULL;
 	free(cq);
 }
 
@@ -273,9 +278,9 @@ void cq_reset(struct nic *nic)
 {
 	uint32_t cqn;
 
-	nic->num_dirty_cq = 0;
+	nic->cqs->num_dirty = 0;
 	for (cqn = 0; cqn < NIC_MAX_CQ; cqn++) {
-		if (nic->cq[cqn])
-			cq_free(nic, nic->cq[cqn]);
+		if (nic->cqs->cq[cqn])
+			cq_free(nic, nic->cqs->cq[cqn]);
 	}
 }

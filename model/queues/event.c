@@ -3,14 +3,20 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include <string.h>
 #include "base/dma_map.h"
+#include "base/fault.h"
+#include "base/layout.h"
+#include "base/lie.h"
 #include "base/log.h"
 #include "memory/relaxed.h"
-#include "transport/qp.h"
+#include "memory/translate.h"
+#include "queues/event.h"
+#include "queues/slot.h"
 
 static uint32_t eq_free(struct nic *nic, uint32_t eqn)
 {
-	const struct eq *eq = &nic->eq[eqn];
+	const struct eq *eq = &nic->events->eq[eqn];
 	uint64_t slot = db_load(db_fixed_slot(nic,
 					      MOOR_DB_SLOT_EQ_CONSUMER + eqn));
 	uint32_t used = eq->producer - (uint32_t)le64toh(slot);
@@ -34,7 +40,7 @@ static void eq_write_entry(struct nic *nic, struct eq *eq,
 	memcpy(eqe, entry, offsetof(struct moor_eqe, phase));
 	__atomic_store_n(&eqe->phase, entry->phase, __ATOMIC_RELEASE);
 	eq->producer++;
-	nic->pending_vectors |= 1u << eq->vector;
+	nic->events->pending_vectors |= 1u << eq->vector;
 }
 
 static uint32_t eq_phase(const struct eq *eq)
@@ -67,7 +73,7 @@ static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
 		eq->backlog_room = room;
 	}
 	if (!eq->backlog_count)
-		nic->eq_backlogged++;
+		nic->events->num_backlogged++;
 	eq->backlog[eq->backlog_count++] = event;
 	return true;
 }
@@ -75,8 +81,9 @@ static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
 void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
 		uint64_t *backlogged)
 {
-	struct event event = { .type = type, .number = number };
-	struct eq *eq = &nic->eq[eqn];
+	struct event event = { .type = type, .number = number,
+			       .backlogged = backlogged };
+	struct eq *eq = &nic->events->eq[eqn];
 
 	if (*backlogged & MOOR_BIT(type) || !eq->exists || !nic_works(nic))
 		return;
@@ -89,7 +96,7 @@ void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
 
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
 {
-	struct eq *eq = &nic->eq[eqn];
+	struct eq *eq = &nic->events->eq[eqn];
 	struct moor_eqe entry = *eqe;
 
 	if (!nic_works(nic) || !eq->exists || eq->backlog_count ||
@@ -102,29 +109,9 @@ bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
 }
 
 /* The object may have another event of this type kept back from now on. */
-static void backlog_left(struct nic *nic, struct event event)
+static void backlog_left(const struct event *event)
 {
-	struct cq *cq;
-	struct qp *qp;
-
-	switch (event.type) {
-	case MOOR_EVENT_COMPLETION:
-	case MOOR_EVENT_CQ_ERROR:
-		cq = cq_find(nic, event.number);
-		if (cq)
-			cq->backlogged &= ~MOOR_BIT(event.type);
-		break;
-	case MOOR_EVENT_PORT_UP:
-	case MOOR_EVENT_PORT_DOWN:
-	case MOOR_EVENT_DEVICE_FATAL:
-		nic->backlogged &= ~MOOR_BIT(event.type);
-		break;
-	default:
-		qp = qp_find(nic, event.number);
-		if (qp)
-			qp->backlogged &= ~MOOR_BIT(event.type);
-		break;
-	}
+	*event->backlogged &= ~MOOR_BIT(event->type);
 }
 
 static void backlog_drop(struct nic *nic, struct eq *eq, uint32_t count)
@@ -133,12 +120,12 @@ static void backlog_drop(struct nic *nic, struct eq *eq, uint32_t count)
 	memmove(eq->backlog, eq->backlog + count,
 		eq->backlog_count * sizeof(*eq->backlog));
 	if (!eq->backlog_count)
-		nic->eq_backlogged--;
+		nic->events->num_backlogged--;
 }
 
 static void backlog_deliver(struct nic *nic, uint32_t eqn)
 {
-	struct eq *eq = &nic->eq[eqn];
+	struct eq *eq = &nic->events->eq[eqn];
 	uint32_t count = eq_free(nic, eqn), i;
 
 	if (!eq->backlog_count)
@@ -147,7 +134,7 @@ static void backlog_deliver(struct nic *nic, uint32_t eqn)
 		count = eq->backlog_count;
 	for (i = 0; i < count && nic_works(nic); i++) {
 		eq_write(nic, eq, eq->backlog[i]);
-		backlog_left(nic, eq->backlog[i]);
+		backlog_left(&eq->backlog[i]);
 	}
 	if (i)
 		backlog_drop(nic, eq, i);
@@ -156,7 +143,7 @@ static void backlog_deliver(struct nic *nic, uint32_t eqn)
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number)
 {
-	struct eq *eq = &nic->eq[eqn];
+	struct eq *eq = &nic->events->eq[eqn];
 	uint32_t i, kept = 0;
 
 	for (i = 0; i < eq->backlog_count; i++) {
@@ -165,7 +152,7 @@ void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 			eq->backlog[kept++] = eq->backlog[i];
 	}
 	if (eq->backlog_count && !kept)
-		nic->eq_backlogged--;
+		nic->events->num_backlogged--;
 	eq->backlog_count = kept;
 }
 
@@ -175,14 +162,28 @@ void event_flush(struct nic *nic)
 
 	if (!nic_works(nic))
 		return;
-	for (eqn = 0; nic->eq_backlogged && eqn < NIC_MAX_EQ; eqn++)
+	for (eqn = 0; nic->events->num_backlogged && eqn < NIC_MAX_EQ; eqn++)
 		backlog_deliver(nic, eqn);
-	vectors = nic->pending_vectors;
-	if (nic->faults.losing)
+	vectors = nic->events->pending_vectors;
+	if (nic->faults->losing)
 		vectors = fault_of_vectors(nic, vectors);
 	for (; vectors; vectors &= vectors - 1)
-		nic->raise(nic->raise_ctx, __builtin_ctz(vectors));
-	nic->pending_vectors = 0;
+		nic->events->raise(nic->events->raise_ctx, __builtin_ctz(vectors));
+	nic->events->pending_vectors = 0;
+}
+
+void nic_fatal(struct nic *nic, enum moor_fatal_code code)
+{
+	if (nic->fatal_code)
+		return;
+	log_refused("HWI ERR-1", "fatal, code %u", code);
+	/* A fault while the event is written comes back here as code DMA. */
+	if (code != MOOR_FATAL_DMA) {
+		event_post(nic, MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, code,
+			   &nic->events->backlogged);
+		event_flush(nic);
+	}
+	nic->fatal_code = code;
 }
 
 static bool eq_reachable(struct nic *nic, uint64_t base, uint32_t log_eqe)
@@ -204,7 +205,7 @@ uint8_t eq_create(struct nic *nic, const struct moor_cmd *raw,
 	uint64_t base = le64toh(cmd->base);
 	struct eq *eq;
 
-	if (eqn >= NIC_MAX_EQ || nic->eq[eqn].exists)
+	if (eqn >= NIC_MAX_EQ || nic->events->eq[eqn].exists)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_eq, eqn);
 	if (le16toh(cmd->vector) >= NIC_NUM_VECTORS)
@@ -220,7 +221,7 @@ uint8_t eq_create(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, MOOR_CMD_DMA_FAULT,
 				struct moor_cmd_create_eq, base);
 
-	eq = &nic->eq[eqn];
+	eq = &nic->events->eq[eqn];
 	*eq = (struct eq){
 		.exists = true,
 		.log_eqe = cmd->log_eqe,
@@ -237,10 +238,10 @@ static void eq_free_backlog(struct nic *nic, struct eq *eq)
 	uint32_t i, count = eq->backlog_count;
 
 	if (count)
-		nic->eq_backlogged--;
+		nic->events->num_backlogged--;
 	eq->backlog_count = 0;
 	for (i = 0; i < count; i++)
-		backlog_left(nic, eq->backlog[i]);
+		backlog_left(&eq->backlog[i]);
 	free(eq->backlog);
 	*eq = (struct eq){ 0 };
 }
@@ -251,13 +252,13 @@ uint8_t eq_destroy(struct nic *nic, const struct moor_cmd *raw,
 	const struct moor_cmd_destroy_eq *cmd = (const void *)raw;
 	uint32_t eqn = le32toh(cmd->eqn);
 
-	if (eqn >= NIC_MAX_EQ || !nic->eq[eqn].exists)
+	if (eqn >= NIC_MAX_EQ || !nic->events->eq[eqn].exists)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_destroy_eq, eqn);
-	if (nic->eq[eqn].num_cq)
+	if (nic->events->eq[eqn].num_cq)
 		return CMD_FAIL(cpl, MOOR_CMD_BUSY,
 				struct moor_cmd_destroy_eq, eqn);
-	eq_free_backlog(nic, &nic->eq[eqn]);
+	eq_free_backlog(nic, &nic->events->eq[eqn]);
 	return MOOR_CMD_OK;
 }
 
@@ -266,10 +267,10 @@ void event_reset(struct nic *nic)
 	uint32_t eqn;
 
 	for (eqn = 0; eqn < NIC_MAX_EQ; eqn++) {
-		free(nic->eq[eqn].backlog);
-		nic->eq[eqn] = (struct eq){ 0 };
+		free(nic->events->eq[eqn].backlog);
+		nic->events->eq[eqn] = (struct eq){ 0 };
 	}
-	nic->eq_backlogged = 0;
-	nic->backlogged = 0;
-	nic->pending_vectors = 0;
+	nic->events->num_backlogged = 0;
+	nic->events->backlogged = 0;
+	nic->events->pending_vectors = 0;
 }

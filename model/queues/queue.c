@@ -2,7 +2,9 @@
 /* Work queues in guest memory (HWI 10). */
 #include <endian.h>
 
-#include "transport/qp.h"
+#include "base/layout.h"
+#include "queues/queue.h"
+#include "queues/slot.h"
 
 enum queue_look queue_look(struct queue *queue)
 {

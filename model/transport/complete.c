@@ -2,6 +2,8 @@
 /* CQEs of work requests (HWI 11). */
 #include <endian.h>
 
+#include "queues/cq.h"
+#include "transport/complete.h"
 #include "transport/qp.h"
 
 static void fill_cqe(struct moor_cqe *cqe, const struct qp *qp, uint64_t wr_id,

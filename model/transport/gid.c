@@ -2,14 +2,16 @@
 /* The GID table of the port. */
 #include <endian.h>
 
-#include "transport/qp.h"
+#include <string.h>
+#include "base/layout.h"
+#include "transport/gid.h"
 
 bool gid_is_own(const struct nic *nic, const uint8_t *gid)
 {
 	unsigned int i;
 
 	for (i = 0; i < NIC_MAX_GID; i++) {
-		const struct gid_entry *entry = &nic->gid[i];
+		const struct gid_entry *entry = &nic->gids->entry[i];
 
 		if (entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid)))
 			return true;
@@ -36,7 +38,7 @@ uint8_t gid_set(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_set_gid, vlan);
 
-	entry = &nic->gid[index];
+	entry = &nic->gids->entry[index];
 	*entry = (struct gid_entry){ .type = cmd->type };
 	if (cmd->type != MOOR_GID_NONE) {
 		entry->vlan = vlan;

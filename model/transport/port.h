@@ -4,9 +4,8 @@
 #define MODEL_PORT_H
 
 #include "base/impairment.h"
+#include "base/state.h"
 #include "transport/packet.h"
-
-struct nic;
 
 /* What carries packets, and how much of a message is one. */
 struct port {
@@ -16,6 +15,27 @@ struct port {
 	uint8_t (*send)(struct nic *nic, struct packet *p);
 	/* Packets of a QP that may be on their way, at most 2^23. */
 	uint32_t window;
+};
+
+/* What happened to packets, since the program started. */
+struct traffic {
+	uint64_t sent_again;	/* how often a requester went back */
+	uint64_t timeouts;
+	uint64_t duplicates;
+	uint64_t gaps;		/* packets out of sequence */
+	uint64_t carried;	/* by a port that impairs, and of these */
+	uint64_t lost;
+	uint64_t repeated;
+	uint64_t reordered;
+	uint64_t delayed;
+	uint64_t damaged;	/* noticed, and dropped */
+};
+
+/* Where packets of this NIC go. */
+struct wire {
+	const struct port *port;
+	struct impaired *impaired;	/* NULL while nothing is impaired */
+	struct traffic traffic;
 };
 
 extern const struct port loopback_port;

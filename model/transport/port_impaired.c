@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timer.h"
 #include "transport/port.h"
 #include "transport/transport.h"
 
@@ -30,60 +29,16 @@ struct frame {
 struct impaired {
 	struct timer timer;	/* first: its callback finds the port by it */
 	struct impairment asked;
-	uint64_t chance;
+	struct random random;
 	struct frame *first;	/* the one that is due first */
 	struct frame *unused;
 	struct frame frames[MAX_FRAMES];
 };
 
-bool impairment_parse(struct impairment *to, const char *text)
-{
-	const struct {
-		const char *name;
-		uint8_t *percent;
-	} fields[] = {
-		{ "lose=", &to->lose },
-		{ "repeat=", &to->repeat },
-		{ "reorder=", &to->reorder },
-		{ "delay=", &to->delay },
-		{ "damage=", &to->damage },
-	};
-	const unsigned int num = sizeof(fields) / sizeof(fields[0]);
-
-	memset(to, 0, sizeof(*to));
-	for (;;) {
-		unsigned long value;
-		unsigned int i;
-		char *end;
-
-		for (i = 0; i < num; i++)
-			if (!strncmp(text, fields[i].name,
-				     strlen(fields[i].name)))
-				break;
-		if (i == num)
-			return false;
-		text += strlen(fields[i].name);
-		if (*text < '0' || *text > '9')
-			return false;
-		value = strtoul(text, &end, 10);
-		if (value > 100)
-			return false;
-		*fields[i].percent = (uint8_t)value;
-		if (!*end)
-			return true;
-		if (*end != ',')
-			return false;
-		text = end + 1;
-	}
-}
-
 /* In @percent of a hundred cases. */
 static bool happens(struct impaired *port, uint8_t percent)
 {
-	port->chance ^= port->chance << 13;
-	port->chance ^= port->chance >> 7;
-	port->chance ^= port->chance << 17;
-	return (port->chance >> 32) % 100 < percent;
+	return random_below(&port->random, 100) < percent;
 }
 
 static struct frame *frame_get(struct impaired *port)
@@ -132,7 +87,7 @@ static void deliver(struct nic *nic, struct frame *f)
 	const uint8_t *bytes;
 
 	if (!packet_decode(&p, &bytes, f->bytes, f->len)) {
-		nic->traffic.damaged++;
+		nic->wire->traffic.damaged++;
 		return;
 	}
 	payload.bytes = (uint8_t *)bytes;
@@ -160,11 +115,11 @@ static uint64_t due_time(struct nic *nic, struct impaired *port)
 	uint64_t due = timer_now();
 
 	if (happens(port, port->asked.reorder)) {
-		nic->traffic.reordered++;
+		nic->wire->traffic.reordered++;
 		due += REORDER_NS;
 	}
 	if (happens(port, port->asked.delay)) {
-		nic->traffic.delayed++;
+		nic->wire->traffic.delayed++;
 		due += DELAY_NS;
 	}
 	return due;
@@ -179,12 +134,12 @@ static void repeat(struct nic *nic, struct impaired *port,
 		return;
 	memcpy(f, original, sizeof(*f));
 	enqueue(port, f, due_time(nic, port));
-	nic->traffic.repeated++;
+	nic->wire->traffic.repeated++;
 }
 
 static uint8_t impaired_send(struct nic *nic, struct packet *p)
 {
-	struct impaired *port = nic->impaired;
+	struct impaired *port = nic->wire->impaired;
 	struct frame *f = frame_get(port);
 	uint8_t payload[MAX_MTU], syndrome;
 	struct stream to = { .bytes = payload }, *culprit;
@@ -194,9 +149,9 @@ static uint8_t impaired_send(struct nic *nic, struct packet *p)
 		return MOOR_SYN_NONE;
 	syndrome = p->length ? transfer(nic, &to, p->payload, p->length,
 					&culprit) : MOOR_SYN_NONE;
-	nic->traffic.carried++;
+	nic->wire->traffic.carried++;
 	if (syndrome || happens(port, port->asked.lose)) {
-		nic->traffic.lost += !syndrome;
+		nic->wire->traffic.lost += !syndrome;
 		frame_put(port, f);
 		return syndrome;
 	}
@@ -205,7 +160,8 @@ static uint8_t impaired_send(struct nic *nic, struct packet *p)
 	memcpy(f->dgid, p->dgid, sizeof(f->dgid));
 	f->len = (uint32_t)packet_encode(p, payload, f->bytes);
 	if (happens(port, port->asked.damage))
-		f->bytes[port->chance % f->len] ^= 1u << (port->chance >> 60 & 7);
+		f->bytes[port->random.state % f->len] ^=
+			1u << (port->random.state >> 60 & 7);
 	enqueue(port, f, due_time(nic, port));
 	if (happens(port, port->asked.repeat))
 		repeat(nic, port, f);
@@ -226,7 +182,7 @@ const struct port impaired_port = {
 
 void port_reset(struct nic *nic)
 {
-	struct impaired *port = nic->impaired;
+	struct impaired *port = nic->wire->impaired;
 
 	if (!port)
 		return;
@@ -250,14 +206,14 @@ bool port_init(struct nic *nic)
 
 bool port_impair(struct nic *nic, const struct impairment *asked)
 {
-	struct impaired *port = nic->impaired;
+	struct impaired *port = nic->wire->impaired;
 	unsigned int i;
 
 	if (!asked) {
-		nic->port = &loopback_port;
+		nic->wire->port = &loopback_port;
 		port_reset(nic);
 		free(port);
-		nic->impaired = NULL;
+		nic->wire->impaired = NULL;
 		return true;
 	}
 	if (!port) {
@@ -265,12 +221,12 @@ bool port_impair(struct nic *nic, const struct impairment *asked)
 		if (!port)
 			return false;
 		port->timer.expired = deliver_due;
-		port->chance = nic->cfg.seed | 1;
+		random_seed(&port->random, nic->cfg.seed);
 		for (i = 0; i < MAX_FRAMES; i++)
 			frame_put(port, &port->frames[i]);
-		nic->impaired = port;
+		nic->wire->impaired = port;
 	}
 	port->asked = *asked;
-	nic->port = &impaired_port;
+	nic->wire->port = &impaired_port;
 	return true;
 }

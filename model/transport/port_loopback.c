@@ -20,11 +20,11 @@ const struct port loopback_port = {
 
 uint32_t port_unit(const struct nic *nic, uint32_t mtu)
 {
-	return nic->port->unit(mtu);
+	return nic->wire->port->unit(mtu);
 }
 
 uint8_t port_send(struct nic *nic, struct packet *p)
 {
 	/* Without an address of its own a QP reaches nobody. */
-	return p->sgid ? nic->port->send(nic, p) : MOOR_SYN_NONE;
+	return p->sgid ? nic->wire->port->send(nic, p) : MOOR_SYN_NONE;
 }

@@ -3,12 +3,18 @@
 #include <endian.h>
 #include <stdlib.h>
 
-#include "base/log.h"
+#include <string.h>
+#include "base/layout.h"
+#include "queues/cq.h"
+#include "queues/event.h"
+#include "queues/slot.h"
+#include "transport/live.h"
+#include "transport/qp.h"
 #include "transport/transport.h"
 
 struct qp *qp_find(struct nic *nic, uint32_t qpn)
 {
-	struct qp *qp = nic->qp[qpn % NIC_NUM_QP];
+	struct qp *qp = nic->qps->qp[qpn % NIC_NUM_QP];
 
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
@@ -30,7 +36,7 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	queue_rewind(&qp->sq);
 	queue_rewind(&qp->rq);
 	if (qp->sq.exists)
-		nic->live[qp->live_index].seen = 0;
+		live_seen(nic, qp, 0);
 	requester_reset(nic, qp);
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	memset(qp->dgid, 0, sizeof(qp->dgid));
@@ -133,7 +139,7 @@ static uint8_t check_numbers(struct nic *nic,
 	if (qpn & ~NIC_NUMBER_MASK)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, qpn);
-	if (nic->qp[qpn % NIC_NUM_QP])
+	if (nic->qps->qp[qpn % NIC_NUM_QP])
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, qpn);
 	if (le32toh(cmd->pd) & ~NIC_NUMBER_MASK)
@@ -251,9 +257,9 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 	qp->recv_cq = cq_find(nic, le32toh(cmd->recv_cqn));
 	qp->send_cq->num_qp++;
 	qp->recv_cq->num_qp++;
-	nic->qp[qp->qpn % NIC_NUM_QP] = qp;
+	nic->qps->qp[qp->qpn % NIC_NUM_QP] = qp;
 	if (qp->sq.exists)
-		db_live_add(nic, qp);
+		live_add(nic, qp);
 	qp_to_reset(nic, qp);
 	return MOOR_CMD_OK;
 }
@@ -283,14 +289,14 @@ static void qp_free(struct nic *nic, struct qp *qp)
 	qp_to_reset(nic, qp);
 	event_forget(nic, MOOR_EQ_ASYNC, QP_EVENTS, qp->qpn);
 	if (qp->sq.exists) {
-		db_live_remove(nic, qp);
+		live_remove(nic, qp);
 		db_release(nic, qp->sq.slot_id);
 	}
 	if (qp->rq.exists)
 		db_release(nic, qp->rq.slot_id);
 	qp->send_cq->num_qp--;
 	qp->recv_cq->num_qp--;
-	nic->qp[qp->qpn % NIC_NUM_QP] = NULL;
+	nic->qps->qp[qp->qpn % NIC_NUM_QP] = NULL;
 	free(qp->req.own);
 	free(qp);
 }
@@ -313,8 +319,8 @@ void qp_reset_all(struct nic *nic)
 	uint32_t i;
 
 	for (i = 0; i < NIC_NUM_QP; i++) {
-		if (nic->qp[i])
-			qp_free(nic, nic->qp[i]);
+		if (nic->qps->qp[i])
+			qp_free(nic, nic->qps->qp[i]);
 	}
-	timer_stop(&nic->timers, &nic->rest);
+	timer_stop(&nic->timers, &nic->qps->rest);
 }

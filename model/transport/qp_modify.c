@@ -2,7 +2,9 @@
 /* MODIFY_QP: attributes, and the state machine of IBA 10.3. */
 #include <endian.h>
 
-#include "base/log.h"
+#include <string.h>
+#include "base/layout.h"
+#include "transport/gid.h"
 #include "transport/qp.h"
 
 #define STATE_BIT(s)	(1u << MOOR_QPS_##s)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* QPs at work: lists, quanta, flushing, errors. */
+#include <stddef.h>
 #include "base/log.h"
 #include "memory/relaxed.h"
+#include "queues/event.h"
 #include "transport/transport.h"
 
 #define QUANTUM_BYTES	(256u << 10)
@@ -47,9 +49,9 @@ static bool may_ask(const struct qp *qp)
 
 void qp_make_ready(struct nic *nic, struct qp *qp)
 {
-	if (qp->list != &nic->ready &&
+	if (qp->list != &nic->qps->ready &&
 	    (may_ask(qp) || qp->state == MOOR_QPS_ERR))
-		qp_enter_list(qp, &nic->ready);
+		qp_enter_list(qp, &nic->qps->ready);
 }
 
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
@@ -59,8 +61,8 @@ void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
 
 static void rest_anew(struct nic *nic)
 {
-	nic->rest_ns = REST_MIN_NS;
-	timer_start(&nic->timers, &nic->rest, timer_now() + REST_MIN_NS);
+	nic->qps->rest_ns = REST_MIN_NS;
+	timer_start(&nic->timers, &nic->qps->rest, timer_now() + REST_MIN_NS);
 }
 
 void qp_error(struct nic *nic, struct qp *qp)
@@ -72,7 +74,7 @@ void qp_error(struct nic *nic, struct qp *qp)
 	qp->req.waiting = false;
 	timer_stop(&nic->timers, &qp->timer);
 	rest_anew(nic);
-	qp_enter_list(qp, &nic->ready);
+	qp_enter_list(qp, &nic->qps->ready);
 }
 
 void qp_queue_failed(struct nic *nic, struct qp *qp)
@@ -94,9 +96,9 @@ void qp_drained(struct nic *nic, struct qp *qp)
 void qp_rest_over(struct nic *nic, struct timer *timer)
 {
 	(void)timer;
-	while (nic->resting.first)
-		qp_enter_list(nic->resting.first, &nic->ready);
-	nic->rest_ns = nic->rest_ns < REST_MAX_NS / 2 ? 2 * nic->rest_ns :
+	while (nic->qps->resting.first)
+		qp_enter_list(nic->qps->resting.first, &nic->qps->ready);
+	nic->qps->rest_ns = nic->qps->rest_ns < REST_MAX_NS / 2 ? 2 * nic->qps->rest_ns :
 							REST_MAX_NS;
 }
 
@@ -108,10 +110,10 @@ static void take_rest(struct nic *nic, struct qp *qp, bool flushed)
 		return;
 	if (flushed)
 		rest_anew(nic);
-	else if (!nic->rest.place)
-		timer_start(&nic->timers, &nic->rest,
-			    timer_now() + nic->rest_ns);
-	qp_enter_list(qp, &nic->resting);
+	else if (!nic->qps->rest.place)
+		timer_start(&nic->timers, &nic->qps->rest,
+			    timer_now() + nic->qps->rest_ns);
+	qp_enter_list(qp, &nic->qps->resting);
 }
 
 static void flush(struct nic *nic, struct qp *qp)
@@ -123,7 +125,7 @@ static void flush(struct nic *nic, struct qp *qp)
 	while (recvs < QUANTUM_WQES && responder_flush_one(nic, qp))
 		recvs++;
 	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES)
-		qp_enter_list(qp, &nic->ready);
+		qp_enter_list(qp, &nic->qps->ready);
 	else
 		take_rest(nic, qp, sends || recvs);
 }
@@ -160,7 +162,7 @@ void qp_run(struct nic *nic, struct qp *qp)
 		if (qp->state != MOOR_QPS_ERR) {
 			qp->transport->rest(nic, qp);
 			if (more)
-				qp_enter_list(qp, &nic->ready);
+				qp_enter_list(qp, &nic->qps->ready);
 			else
 				qp_leave_list(qp);
 		}

@@ -6,7 +6,9 @@
  */
 #include <endian.h>
 
+#include <stddef.h>
 #include "base/log.h"
+#include "transport/port.h"
 #include "transport/rc.h"
 
 /* IBA 9.7.5.2.8, in units of 10 us. */
@@ -138,7 +140,7 @@ static void go_back(struct nic *nic, struct qp *qp)
 		return;
 	}
 	req->retries--;
-	nic->traffic.sent_again++;
+	nic->wire->traffic.sent_again++;
 	rewind(qp);
 }
 
@@ -160,7 +162,7 @@ void rc_expired(struct nic *nic, struct qp *qp)
 		return;
 	}
 	if (is_outstanding(req) && !req->progress) {
-		nic->traffic.timeouts++;
+		nic->wire->traffic.timeouts++;
 		go_back(nic, qp);
 	}
 	if (qp->state != MOOR_QPS_ERR)

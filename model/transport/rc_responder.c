@@ -6,7 +6,7 @@
  */
 #include <endian.h>
 
-#include "base/log.h"
+#include <stddef.h>
 #include "memory/relaxed.h"
 #include "transport/port.h"
 #include "transport/rc.h"
@@ -188,7 +188,7 @@ static void answer_now(struct nic *nic, struct qp *qp)
 	uint32_t budget = PORT_UNIT;
 
 	if (rc_answer(nic, qp, &budget))
-		qp_enter_list(qp, &nic->ready);
+		qp_enter_list(qp, &nic->qps->ready);
 }
 
 /* ---- requests ---- */
@@ -399,10 +399,10 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	if (resp->fault.set)
 		return MOOR_SYN_NONE;
 	if (ahead < 0) {
-		nic->traffic.duplicates++;
+		nic->wire->traffic.duplicates++;
 		take_again(qp, p);
 	} else if (ahead > 0) {
-		nic->traffic.gaps++;
+		nic->wire->traffic.gaps++;
 		out_of_sequence(qp);
 	} else {
 		resp->nak_sent = false;

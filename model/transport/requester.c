@@ -5,9 +5,14 @@
  */
 #include <stdlib.h>
 
+#include <string.h>
 #include "base/log.h"
 #include "base/rules.h"
+#include "memory/mr_fast.h"
+#include "transport/complete.h"
+#include "transport/live.h"
 #include "transport/port.h"
+#include "transport/requester.h"
 #include "transport/transport.h"
 
 /* A long message asks for an acknowledgment now and then. */
@@ -15,28 +20,30 @@
 
 bool requester_init(struct nic *nic)
 {
-	nic->request_memory = calloc(NIC_NUM_REQUESTS, sizeof(struct request));
-	return nic->request_memory;
+	struct request_pool *pool = nic->requests;
+
+	pool->memory = calloc(NIC_NUM_REQUESTS, sizeof(*pool->memory));
+	return pool->memory;
 }
 
 void requester_exit(struct nic *nic)
 {
-	free(nic->request_memory);
+	free(nic->requests->memory);
 }
 
 /* The pool is shared: a QP that finds it empty has one request of its own. */
 static struct request *request_get(struct nic *nic, struct requester *req)
 {
-	struct request *r = nic->requests;
+	struct request *r = nic->requests->unused;
 
 	if (!req->own_taken) {
 		req->own_taken = true;
 		return req->own;
 	}
 	if (r)
-		nic->requests = r->next;
-	else if (nic->requests_made < NIC_NUM_REQUESTS)
-		r = &nic->request_memory[nic->requests_made++];
+		nic->requests->unused = r->next;
+	else if (nic->requests->made < NIC_NUM_REQUESTS)
+		r = &nic->requests->memory[nic->requests->made++];
 	return r;
 }
 
@@ -47,8 +54,8 @@ static void request_put(struct nic *nic, struct requester *req,
 		req->own_taken = false;
 		return;
 	}
-	r->next = nic->requests;
-	nic->requests = r;
+	r->next = nic->requests->unused;
+	nic->requests->unused = r;
 }
 
 void requester_fail(struct qp *qp, struct request *r, uint8_t status,
@@ -259,7 +266,7 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 	look = queue_look(&qp->sq);
 	if (look == QUEUE_EMPTY)
 		return false;
-	nic->live[qp->live_index].seen = qp->sq.producer;
+	live_seen(nic, qp, qp->sq.producer);
 	if (look == QUEUE_BROKEN) {
 		qp_queue_failed(nic, qp);
 		return false;
@@ -419,7 +426,7 @@ static bool is_window_full(const struct nic *nic, const struct qp *qp,
 	uint32_t psn = r->psn + req->offset / (128u << qp->path_mtu);
 
 	/* A READ that goes on where its answer broke off began before. */
-	return psn_diff(psn, req->acked_psn) >= (int32_t)nic->port->window ||
+	return psn_diff(psn, req->acked_psn) >= (int32_t)nic->wire->port->window ||
 	       ((r->psn + r->num_psn - req->acked_psn) & PSN_MASK) >
 	       PORT_MAX_WINDOW;
 }

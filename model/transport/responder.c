@@ -4,6 +4,10 @@
  * SENDs and WRITEs packet by packet, and what is done about errors.
  */
 #include "base/log.h"
+#include "base/rules.h"
+#include "memory/mr_fast.h"
+#include "transport/complete.h"
+#include "transport/responder.h"
 #include "transport/transport.h"
 
 static bool refuse(struct responder_fault *fault, const char *rule, uint8_t nak,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which queue pair a packet is for, and what its transport does with it. */
-#include "transport/port.h"
+#include <string.h>
 #include "transport/rc.h"
+#include "transport/transport.h"
 
 static bool gid_is(const struct nic *nic, uint8_t index, const uint8_t *gid)
 {
-	const struct gid_entry *entry = &nic->gid[index];
+	const struct gid_entry *entry = &nic->gids->entry[index];
 
 	return entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid));
 }

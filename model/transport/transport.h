@@ -7,6 +7,7 @@
 #ifndef MODEL_TRANSPORT_H
 #define MODEL_TRANSPORT_H
 
+#include "transport/gid.h"
 #include "transport/packet.h"
 #include "transport/qp.h"
 
@@ -40,7 +41,7 @@ static inline void packet_init(struct packet *p, struct nic *nic,
 			       const struct qp *qp, uint8_t opcode,
 			       uint32_t psn)
 {
-	const struct gid_entry *own = &nic->gid[qp->sgid_index];
+	const struct gid_entry *own = &nic->gids->entry[qp->sgid_index];
 
 	p->opcode = opcode;
 	p->solicited = false;
@@ -72,73 +73,5 @@ static inline uint32_t packets_of(const struct qp *qp, uint32_t len)
 	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) :
 		     1;
 }
-
-/* ---- requester.c: what all transports have in common ---- */
-
-/* Goes on with what the send queue asks for. */
-enum requester_step {
-	REQUESTER_SENT,		/* a packet went out, or a WQE has ended */
-	REQUESTER_RESTS,	/* nothing to do, or something is waited for */
-};
-
-enum requester_step requester_step(struct nic *nic, struct qp *qp,
-				   uint32_t *budget);
-/* Ends what is done at the head of the window, in order. */
-void requester_retire(struct nic *nic, struct qp *qp);
-/* @request ends with this status when all before it have ended. */
-void requester_fail(struct qp *qp, struct request *request, uint8_t status,
-		    uint8_t syndrome);
-/* Flushes the oldest WQE. Return: false when there is none. */
-bool requester_flush_one(struct nic *nic, struct qp *qp);
-/* Forgets all requests. */
-void requester_reset(struct nic *nic, struct qp *qp);
-
-static inline struct request *requester_at(const struct requester *req,
-					   uint32_t index)
-{
-	return req->window[index % REQUESTER_WINDOW];
-}
-
-static inline bool request_is_one_of(const struct request *r, uint32_t opcodes)
-{
-	return r->wqe.opcode < 32 && (opcodes >> r->wqe.opcode & 1);
-}
-
-#define WQE_BIT(op)	(1u << MOOR_WQE_##op)
-#define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW) | WQE_BIT(REG_MR))
-#define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
-/* Answered by more than an acknowledgment. */
-#define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)
-
-/* ---- responder.c: the same ---- */
-
-/* What came of a packet of a SEND or WRITE. */
-enum placed {
-	PLACED,
-	PLACED_SENDER_FAULT,	/* its payload could not be had */
-	PLACED_NOT_READY,	/* there is no receive WQE */
-	PLACED_REFUSED,		/* @fault says why */
-};
-
-/**
- * responder_place() - take a packet of a SEND or WRITE
- * @nic:   the NIC
- * @qp:    whose responder receives it
- * @p:     the packet
- * @fault: result: why it was refused
- * @syndrome: result: the sender's fault
- *
- * Return: what came of it. Nothing has changed but with PLACED, save that
- * bytes may have been written and a receive WQE is held for the next message.
- */
-enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
-			    struct responder_fault *fault, uint8_t *syndrome);
-/* A local fault, told to its own side: CQE or event, and ERR. */
-void responder_fail(struct nic *nic, struct qp *qp,
-		    const struct responder_fault *fault);
-/* Is the range of a WRITE, READ or atomic allowed? Then it is granted. */
-bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
-			   struct responder_fault *fault);
-bool responder_flush_one(struct nic *nic, struct qp *qp);
 
 #endif /* MODEL_TRANSPORT_H */

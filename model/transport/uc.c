@@ -3,7 +3,7 @@
  * Unreliable connection (IBA 9.8, HWI 12.3): nothing is answered, and of a message of
  * which a packet is missing, or that is refused, the rest is dropped.
  */
-#include "base/log.h"
+#include "transport/port.h"
 #include "transport/transport.h"
 
 static bool uc_may_begin(const struct qp *qp, const struct request *r)
@@ -40,7 +40,7 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 		resp->dropping = true;
 	resp->psn = (p->psn + p->num_psn) & PSN_MASK;
 	if (resp->dropping) {
-		nic->traffic.gaps++;
+		nic->wire->traffic.gaps++;
 		return MOOR_SYN_NONE;
 	}
 	if (!resp->established) {

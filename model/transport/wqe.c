@@ -5,7 +5,11 @@
  */
 #include <endian.h>
 
+#include <string.h>
+#include "base/layout.h"
+#include "memory/mr_fast.h"
 #include "transport/qp.h"
+#include "transport/wqe.h"
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "control/inject.h"
 #include "guest.h"
 
 static struct guest *g;

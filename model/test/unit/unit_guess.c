@@ -13,6 +13,7 @@
 
 #include "guest.h"
 #include "memory/mr_state.h"
+#include "memory/mw.h"
 
 #define PD		5
 #define QPN		0x4003

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/engine.h"
 #include "guest.h"
 #include "transport/packet.h"
 #include "transport/port.h"
@@ -198,7 +197,7 @@ static void impair(const char *how)
 
 static void test_impaired(const char *how, unsigned int batches)
 {
-	const struct traffic *t = &w.g->nic->traffic, before = *t;
+	const struct traffic *t = &w.g->nic->wire->traffic, before = *t;
 	unsigned int i;
 
 	impair(how);
@@ -213,7 +212,7 @@ static void test_impaired(const char *how, unsigned int batches)
 /* What is to happen does happen, or the cases above prove nothing. */
 static void test_counts(void)
 {
-	const struct traffic *t = &w.g->nic->traffic;
+	const struct traffic *t = &w.g->nic->wire->traffic;
 
 	ok(t->lost && t->repeated && t->reordered && t->delayed && t->damaged &&
 	   t->duplicates && t->gaps && t->sent_again && t->timeouts,

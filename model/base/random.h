@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Chance that a seed repeats (xorshift64). Who draws has a stream of its own, so
+ * that what one draws changes nothing for another.
+ */
+#ifndef MODEL_RANDOM_H
+#define MODEL_RANDOM_H
+
+#include <stdint.h>
+
+struct random {
+	uint64_t state;		/* anything but zero */
+};
+
+static inline void random_seed(struct random *r, uint64_t seed)
+{
+	r->state = seed | 1;
+}
+
+static inline uint64_t random_next(struct random *r)
+{
+	r->state ^= r->state << 13;
+	r->state ^= r->state >> 7;
+	r->state ^= r->state << 17;
+	return r->state;
+}
+
+/* A number below @n. */
+static inline uint32_t random_below(struct random *r, uint32_t n)
+{
+	return (uint32_t)(random_next(r) >> 32) % n;
+}
+
+#endif /* MODEL_RANDOM_H */

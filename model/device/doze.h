@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sleeping, and who wakes the NIC (HWI 5). */
+#ifndef MODEL_DOZE_H
+#define MODEL_DOZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nic;
+
+struct doze {
+	uint64_t addr;		/* register */
+	bool dozing;		/* the word at @addr is set */
+};
+
+void doze_reset(struct nic *nic);
+
+#endif /* MODEL_DOZE_H */

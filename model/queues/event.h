@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Event queues and their vectors (HWI 9). */
+#ifndef MODEL_EVENT_H
+#define MODEL_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/state.h"
+
+struct event {
+	uint8_t type;		/* enum moor_event_type */
+	uint32_t number;
+	uint64_t *backlogged;	/* as for event_post() */
+};
+
+struct eq {
+	bool exists;
+	uint8_t log_eqe;
+	uint16_t vector;
+	uint32_t producer;	/* free-running */
+	uint32_t num_cq;	/* CQs that send their events here */
+	uint64_t base;
+
+	/*
+	 * Events that found no room (HWI EV-3). Bounded: an object has at most
+	 * one event of each type in here.
+	 */
+	struct event *backlog;
+	uint32_t backlog_count;
+	uint32_t backlog_room;
+};
+
+struct events {
+	struct eq eq[NIC_MAX_EQ];
+	uint32_t pending_vectors;
+	uint32_t num_backlogged;	/* EQs with a backlog */
+	uint64_t backlogged;	/* events of no object kept back, a bit a type */
+	void (*raise)(void *ctx, unsigned int vector);
+	void *raise_ctx;
+};
+
+/*
+ * An event, unless one like it is kept back (HWI EV-16): @backlogged says of which
+ * types its object has one.
+ */
+void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
+		uint64_t *backlogged);
+/* Forgets events that were kept back and speak of a dead object. */
+void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
+		  uint32_t number);
+/* An entry that stands for no event. Return: false when there is no room. */
+bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe);
+/* With the next event_flush(). */
+static inline void event_raise(struct nic *nic, unsigned int vector)
+{
+	nic->events->pending_vectors |= 1u << vector;
+}
+
+/* Delivers what was kept back, and raises the vectors. */
+void event_flush(struct nic *nic);
+void event_reset(struct nic *nic);
+uint8_t eq_create(struct nic *nic, const struct moor_cmd *cmd,
+		  struct moor_cpl *cpl);
+uint8_t eq_destroy(struct nic *nic, const struct moor_cmd *cmd,
+		   struct moor_cpl *cpl);
+
+/* The NIC works no more, until it is reset (HWI ERR-1). */
+void nic_fatal(struct nic *nic, enum moor_fatal_code code);
+
+#endif /* MODEL_EVENT_H */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The half of a queue pair that asks: what all transports have in common. */
+#ifndef MODEL_REQUESTER_H
+#define MODEL_REQUESTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/wqe.h"
+
+enum request_state {
+	REQUEST_OPEN,		/* to be sent, or to be answered */
+	REQUEST_DONE,
+	REQUEST_FAILED,		/* with @status */
+};
+
+/* A send WQE that was fetched: read once, sent as often as it takes. */
+struct request {
+	struct request *next;	/* in the pool */
+	uint8_t state;		/* enum request_state */
+	uint8_t status;		/* enum moor_wc_status */
+	uint8_t syndrome;
+	uint32_t psn;		/* of its first packet */
+	uint32_t num_psn;	/* of its packets; of a READ, of the answer's */
+	uint32_t answered;	/* bytes of a READ that have arrived */
+	struct stream local;
+	struct send_wqe wqe;
+};
+
+/* WQEs under way at once; a power of two. */
+#define REQUESTER_WINDOW	128u
+
+/*
+ * What the QP asks. Requests are in the window in the order of the queue: those
+ * from @head to @next were sent (the last of them perhaps in part), the others
+ * were fetched. Indices run freely.
+ */
+struct requester {
+	struct request *window[REQUESTER_WINDOW];
+	struct request *own;	/* not of the pool: no QP starves another */
+	bool own_taken;
+	uint32_t head;
+	uint32_t next;
+	uint32_t tail;
+	uint32_t offset;	/* bytes of @next that were sent */
+	uint32_t open;		/* first request not wholly acknowledged */
+	uint32_t psn;		/* of the next new request */
+	uint32_t sent_psn;	/* beyond the last packet sent */
+	uint32_t acked_psn;	/* first not acknowledged */
+	uint32_t num_reads;	/* READs and atomics not answered */
+	uint8_t retries;	/* left */
+	uint8_t rnr_retries;	/* left */
+	bool stopped;		/* a request has failed: nothing new */
+	bool waiting;		/* for min_rnr_timer */
+	bool went_back;		/* for a missing answer, in vain so far */
+	bool progress;		/* since the timer was started */
+};
+
+static inline void requester_set_psn(struct requester *req, uint32_t psn)
+{
+	req->psn = psn;
+	req->sent_psn = psn;
+	req->acked_psn = psn;
+}
+
+static inline bool requester_idle(const struct requester *req)
+{
+	return req->head == req->tail;
+}
+
+static inline struct request *requester_at(const struct requester *req,
+					   uint32_t index)
+{
+	return req->window[index % REQUESTER_WINDOW];
+}
+
+static inline bool request_is_one_of(const struct request *r, uint32_t opcodes)
+{
+	return r->wqe.opcode < 32 && (opcodes >> r->wqe.opcode & 1);
+}
+
+/* Requests beyond each QP's own. */
+struct request_pool {
+	struct request *memory;	/* [NIC_NUM_REQUESTS] */
+	uint32_t made;		/* the others were never used */
+	struct request *unused;
+};
+
+bool requester_init(struct nic *nic);
+void requester_exit(struct nic *nic);
+
+/* Goes on with what the send queue asks for. */
+enum requester_step {
+	REQUESTER_SENT,		/* a packet went out, or a WQE has ended */
+	REQUESTER_RESTS,	/* nothing to do, or something is waited for */
+};
+
+enum requester_step requester_step(struct nic *nic, struct qp *qp,
+				   uint32_t *budget);
+/* Ends what is done at the head of the window, in order. */
+void requester_retire(struct nic *nic, struct qp *qp);
+/* @request ends with this status when all before it have ended. */
+void requester_fail(struct qp *qp, struct request *request, uint8_t status,
+		    uint8_t syndrome);
+/* Flushes the oldest WQE. Return: false when there is none. */
+bool requester_flush_one(struct nic *nic, struct qp *qp);
+/* Forgets all requests. */
+void requester_reset(struct nic *nic, struct qp *qp);
+
+#endif /* MODEL_REQUESTER_H */

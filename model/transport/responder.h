@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The half of a queue pair that answers: what all transports have in common. */
+#ifndef MODEL_RESPONDER_H
+#define MODEL_RESPONDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/packet.h"
+#include "transport/wqe.h"
+
+/* READ or atomic whose answer is kept, in case it has to be sent again. */
+struct responder_answer {
+	uint8_t opcode;		/* of the request */
+	bool pending;		/* to be sent */
+	bool again;		/* not for the first time */
+	uint32_t psn;
+	uint32_t num_psn;
+	uint32_t sent;		/* bytes of a READ */
+	uint64_t original;	/* of an atomic */
+	struct segment range;
+};
+
+/* Why a responder gives up. */
+struct responder_fault {
+	bool set;
+	uint8_t nak;		/* AETH_NAK_*; 0: the requester is not told */
+	uint8_t event;		/* enum moor_event_type, or 0 */
+	uint8_t status;		/* of the receive WQE that is held, or 0 */
+	uint8_t syndrome;
+	const char *rule;	/* that the request broke */
+	uint32_t key;		/* that it named */
+	uint32_t psn;		/* at which the NAK speaks */
+};
+
+/* What the QP answers. */
+struct responder {
+	bool holds_wqe;		/* @wqe is taken from the receive queue */
+	bool established;	/* COMM_EST is out, or not due */
+	bool nak_sent;		/* for a gap in the PSNs that is still there */
+	bool dropping;		/* UC: the rest of this message */
+	uint8_t message;	/* enum packet_kind of the one under way, or 0 */
+	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */
+	bool is_due;
+	uint32_t psn;		/* expected */
+	uint32_t msn;
+	uint32_t placed;	/* bytes of the message under way */
+	uint32_t unanswered;	/* first answer that may be pending */
+	uint32_t num_answers;	/* ever; the last NIC_MAX_RD_ATOMIC are kept */
+	struct recv_wqe wqe;
+	struct segment range;	/* of a WRITE */
+	struct stream place;
+	struct responder_fault fault;	/* takes effect after all answers */
+	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
+};
+
+/* What came of a packet of a SEND or WRITE. */
+enum placed {
+	PLACED,
+	PLACED_SENDER_FAULT,	/* its payload could not be had */
+	PLACED_NOT_READY,	/* there is no receive WQE */
+	PLACED_REFUSED,		/* @fault says why */
+};
+
+/**
+ * responder_place() - take a packet of a SEND or WRITE
+ * @nic:   the NIC
+ * @qp:    whose responder receives it
+ * @p:     the packet
+ * @fault: result: why it was refused
+ * @syndrome: result: the sender's fault
+ *
+ * Return: what came of it. Nothing has changed but with PLACED, save that
+ * bytes may have been written and a receive WQE is held for the next message.
+ */
+enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
+			    struct responder_fault *fault, uint8_t *syndrome);
+/* A local fault, told to its own side: CQE or event, and ERR. */
+void responder_fail(struct nic *nic, struct qp *qp,
+		    const struct responder_fault *fault);
+/* Is the range of a WRITE, READ or atomic allowed? Then it is granted. */
+bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
+			   struct responder_fault *fault);
+bool responder_flush_one(struct nic *nic, struct qp *qp);
+
+#endif /* MODEL_RESPONDER_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Work queue entries, as they were fetched (HWI 10). */
+#ifndef MODEL_WQE_H
+#define MODEL_WQE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "memory/mr_fast.h"
+#include "memory/mw.h"
+#include "memory/transfer.h"
+
+struct nic;
+struct qp;
+
+struct send_wqe {
+	uint8_t opcode;		/* enum moor_wqe_opcode */
+	uint8_t flags;		/* MOOR_WQE_FLAG_* */
+	uint8_t num_sge;
+	uint32_t index;		/* free-running */
+	uint32_t imm;		/* as it was stored */
+	uint32_t inv_key;	/* SEND_INV, LOCAL_INV */
+	uint32_t rkey;
+	uint32_t length;	/* of the message */
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t swap_add;
+	uint64_t compare;
+	struct mw_request bind;
+	struct mr_fast_request reg;
+	struct segment sge[NIC_MAX_SGE];
+	uint8_t data[NIC_MAX_INLINE];
+};
+
+struct recv_wqe {
+	uint8_t num_sge;
+	uint32_t index;
+	uint64_t wr_id;
+	uint64_t room;		/* bytes of all SGEs */
+	struct segment sge[NIC_MAX_SGE];
+};
+
+#define WQE_BIT(op)	(1u << MOOR_WQE_##op)
+#define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW) | WQE_BIT(REG_MR))
+#define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
+/* Answered by more than an acknowledgment. */
+#define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)
+
+enum wqe_form {
+	WQE_OK,
+	WQE_MALFORMED,		/* wr_id and index are good */
+	WQE_TOO_LONG,		/* the message */
+	WQE_UNREACHABLE,
+};
+
+enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
+			     struct send_wqe *wqe);
+enum wqe_form wqe_fetch_recv(struct nic *nic, struct qp *qp,
+			     struct recv_wqe *wqe);
+
+#endif /* MODEL_WQE_H */
