@@ -69,6 +69,13 @@ struct fake_eq {
 	u16 vector;
 };
 
+/* What the last MODIFY_CQ said. */
+struct fake_moderation {
+	u32 cqn;
+	u16 count;
+	u16 period;
+};
+
 struct fake_qp {
 	bool live;
 	u32 qpn;
@@ -122,6 +129,7 @@ struct fake_bind {
  * @last_arm: value of the arm slot at the last interrupt of vector 0
  * @eqs: event queues
  * @cqs: completion queue numbers in use
+ * @moderation: of a completion queue, as last set
  * @qps: queue pairs, by index
  * @windows: by index: windows bound to that MR
  * @bindings: by index from FAKE_CONSUMER_FIRST on
@@ -162,6 +170,7 @@ struct fake_nic {
 	u64 last_arm;
 	struct fake_eq eqs[FAKE_MAX_EQ];
 	DECLARE_BITMAP(cqs, FAKE_MAX_CQ);
+	struct fake_moderation moderation;
 	struct fake_qp qps[1 << FAKE_QP_INDEX_BITS];
 	u32 windows[1 << FAKE_MR_INDEX_BITS];
 	struct fake_window bindings[FAKE_WINDOWS];

@@ -104,6 +104,19 @@ static u8 fake_resize_cq(struct fake_nic *nic, const void *data, void *out)
 			       sizeof(struct moor_cqe) << cmd->log_cqe, true);
 }
 
+static u8 fake_modify_cq(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_modify_cq *cmd = data;
+	u32 cqn = le32_to_cpu(cmd->cqn);
+
+	if (cqn >= FAKE_MAX_CQ || !test_bit(cqn, nic->cqs))
+		return MOOR_CMD_BAD_INDEX;
+	nic->moderation = (struct fake_moderation){
+		cqn, le16_to_cpu(cmd->count), le16_to_cpu(cmd->period),
+	};
+	return MOOR_CMD_OK;
+}
+
 static u8 fake_destroy_cq(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_destroy_cq *cmd = data;
@@ -247,6 +260,7 @@ static const struct fake_verb fake_verbs[] = {
 	FAKE_VERB(CREATE_CQ, create_cq),
 	FAKE_VERB(DESTROY_CQ, destroy_cq),
 	FAKE_VERB(RESIZE_CQ, resize_cq),
+	FAKE_VERB(MODIFY_CQ, modify_cq),
 	FAKE_VERB(CREATE_QP, create_qp),
 	FAKE_VERB(MODIFY_QP, modify_qp),
 	FAKE_VERB(QUERY_QP, query_qp),
@@ -275,6 +289,9 @@ u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
 	if (cmd->hdr.opcode == MOOR_CMD_MR_WINDOWS &&
 	    !(fake_features(nic) & (MOOR_FEATURE_MW_TYPE_1 |
 				    MOOR_FEATURE_MW_TYPE_2B)))
+		return MOOR_CMD_BAD_OPCODE;
+	if (cmd->hdr.opcode == MOOR_CMD_MODIFY_CQ &&
+	    !(fake_features(nic) & MOOR_FEATURE_CQ_MODERATION))
 		return MOOR_CMD_BAD_OPCODE;
 	if (cmd->hdr.reserved1 || cmd->hdr.reserved2 ||
 	    memchr_inv((const u8 *)cmd + verb->size, 0,

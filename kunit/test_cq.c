@@ -177,6 +177,45 @@ static void cq_resize(struct kunit *test)
 	moor_user_close(test, user);
 }
 
+static void cq_moderation(struct kunit *test)
+{
+	struct moor_user *user = moor_user_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_cq *cq = moor_kunit_cq(test, user);
+	struct ib_device *ibdev = &user->mdev->ibdev;
+
+	KUNIT_EXPECT_EQ(test, ibdev->attrs.cq_caps.max_cq_moderation_count,
+			U16_MAX);
+	KUNIT_EXPECT_EQ(test, ibdev->attrs.cq_caps.max_cq_moderation_period,
+			U16_MAX);
+	KUNIT_EXPECT_TRUE(test, ibdev->use_cq_dim);
+	KUNIT_ASSERT_NOT_NULL(test, ibdev->ops.modify_cq);
+	KUNIT_EXPECT_EQ(test, rdma_set_cq_moderation(&cq->ibcq, 0x1234, 0xabcd), 0);
+	KUNIT_EXPECT_EQ(test, nic->moderation.cqn, cq->cqn);
+	KUNIT_EXPECT_EQ(test, nic->moderation.count, 0x1234);
+	KUNIT_EXPECT_EQ(test, nic->moderation.period, 0xabcd);
+
+	nic->behave.fail_opcode = MOOR_CMD_MODIFY_CQ;
+	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	KUNIT_EXPECT_EQ(test, rdma_set_cq_moderation(&cq->ibcq, 1, 1), -EINVAL);
+	nic->behave.fail_status = 0;
+	moor_hw_kill(user->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, rdma_set_cq_moderation(&cq->ibcq, 1, 1), -EIO);
+	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&cq->ibcq, NULL), 0);
+	moor_user_close(test, user);
+}
+
+/* A device of before: nobody is told that it could. */
+static void cq_no_moderation(struct kunit *test)
+{
+	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_CQ_MODERATION);
+
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.cq_caps.max_cq_moderation_count, 0);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.cq_caps.max_cq_moderation_period, 0);
+	KUNIT_EXPECT_FALSE(test, mdev->ibdev.use_cq_dim);
+	KUNIT_EXPECT_NULL(test, mdev->ibdev.ops.modify_cq);
+}
+
 static void count_completion(struct ib_cq *cq, void *context)
 {
 	atomic_inc(context);
@@ -215,6 +254,8 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_refused),
 	KUNIT_CASE(cq_answer_fault),
 	KUNIT_CASE(cq_resize),
+	KUNIT_CASE(cq_moderation),
+	KUNIT_CASE(cq_no_moderation),
 	KUNIT_CASE(cq_event),
 	{}
 };

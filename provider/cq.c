@@ -202,6 +202,13 @@ int moor_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return err;
 }
 
+int moor_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct ibv_modify_cq cmd = {};
+
+	return ibv_cmd_modify_cq(ibcq, attr, &cmd, sizeof(cmd));
+}
+
 int moor_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);

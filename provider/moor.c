@@ -115,6 +115,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.import_dm = moor_import_dm,
 	.import_mr = moor_import_mr,
 	.import_pd = moor_import_pd,
+	.modify_cq = moor_modify_cq,
 	.modify_qp = moor_modify_qp,
 	.poll_cq = moor_poll_cq,
 	.post_recv = moor_post_recv,

@@ -363,6 +363,7 @@ struct ibv_cq *moor_create_cq(struct ibv_context *context, int cqe,
 struct ibv_cq_ex *moor_create_cq_ex(struct ibv_context *context,
 				    struct ibv_cq_init_attr_ex *attr);
 int moor_resize_cq(struct ibv_cq *cq, int cqe);
+int moor_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int moor_destroy_cq(struct ibv_cq *cq);
 
 /* poll.c */

@@ -16,6 +16,7 @@ enum moor_cmd_opcode {
 	MOOR_CMD_CREATE_CQ	= 0x10,
 	MOOR_CMD_DESTROY_CQ	= 0x11,
 	MOOR_CMD_RESIZE_CQ	= 0x12,
+	MOOR_CMD_MODIFY_CQ	= 0x13,	/* feature CQ_MODERATION */
 	MOOR_CMD_CREATE_QP	= 0x20,
 	MOOR_CMD_MODIFY_QP	= 0x21,
 	MOOR_CMD_QUERY_QP	= 0x22,
@@ -138,6 +139,13 @@ struct moor_cmd_resize_cq {
 	__u8 log_cqe;
 	__u8 reserved1[3];
 	struct moor_xlat ring;
+};
+
+struct moor_cmd_modify_cq {
+	struct moor_cmd_hdr hdr;
+	__le32 cqn;
+	__le16 count;		/* CQEs (HWI CQ-26) */
+	__le16 period;		/* us */
 };
 
 /* ---- queue pairs ---- */

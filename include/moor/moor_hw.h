@@ -18,7 +18,7 @@
 
 /* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
-#define MOOR_HW_VERSION_MINOR	1
+#define MOOR_HW_VERSION_MINOR	2
 
 /* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
@@ -97,6 +97,7 @@
 #define MOOR_FEATURE_DM			MOOR_BIT(7)
 #define MOOR_FEATURE_RELAXED_ORDERING	MOOR_BIT(8)
 #define MOOR_FEATURE_UC			MOOR_BIT(9)
+#define MOOR_FEATURE_CQ_MODERATION	MOOR_BIT(10)
 
 enum moor_fatal_code {
 	MOOR_FATAL_NONE			= 0,

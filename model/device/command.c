@@ -87,6 +87,10 @@ static const struct command commands[] = {
 		.reserved = { RESERVED(moor_cmd_resize_cq, reserved1),
 			      XLAT_RESERVED(moor_cmd_resize_cq, ring) },
 	},
+	[MOOR_CMD_MODIFY_CQ] = {
+		.name = "MODIFY_CQ", .run = cq_modify,
+		.size = sizeof(struct moor_cmd_modify_cq),
+	},
 	[MOOR_CMD_CREATE_QP] = {
 		.name = "CREATE_QP", .run = qp_create,
 		.size = sizeof(struct moor_cmd_create_qp),

@@ -52,9 +52,9 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	nic->events->raise = raise;
 	nic->events->raise_ctx = ctx;
 	nic->qps->rest.expired = qp_rest_over;
-	/* A timer a QP, one for those that rest, and the port's. */
-	if (!timer_heap_init(&nic->timers, NIC_NUM_QP + 2) || !mr_init(nic) ||
-	    !requester_init(nic) || !port_init(nic)) {
+	/* A timer a QP and CQ, one for QPs that rest, and the port's. */
+	if (!timer_heap_init(&nic->timers, NIC_NUM_QP + NIC_MAX_CQ + 2) ||
+	    !mr_init(nic) || !requester_init(nic) || !port_init(nic)) {
 		nic_destroy(nic);
 		return NULL;
 	}

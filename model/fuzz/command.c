@@ -12,6 +12,7 @@ union any_command {
 	struct moor_cmd_create_eq eq;
 	struct moor_cmd_create_cq cq;
 	struct moor_cmd_resize_cq resize;
+	struct moor_cmd_modify_cq moderate;
 	struct moor_cmd_create_qp qp;
 	struct moor_cmd_modify_qp modify;
 	struct moor_cmd_set_gid gid;
@@ -94,6 +95,11 @@ static void fill(union any_command *cmd, struct input *in)
 		cmd->resize.log_cqe = (uint8_t)input_below(in, 12);
 		cmd->resize.ring = some_xlat(in);
 		break;
+	case MOOR_CMD_MODIFY_CQ:
+		cmd->moderate.cqn = input_below(in, 4);
+		cmd->moderate.count = input_u8(in);
+		cmd->moderate.period = input_u16(in);
+		break;
 	case MOOR_CMD_CREATE_QP:
 		fill_queue_pair(&cmd->qp, in);
 		break;
@@ -138,7 +144,7 @@ static void one_command(struct input *in)
 		MOOR_CMD_CREATE_QP, MOOR_CMD_MODIFY_QP, MOOR_CMD_QUERY_QP,
 		MOOR_CMD_DESTROY_QP, MOOR_CMD_SET_GID, MOOR_CMD_MR_REVOKE,
 		MOOR_CMD_MR_QUERY, MOOR_CMD_MR_WINDOWS, MOOR_CMD_MR_INVALIDATE,
-		MOOR_CMD_PAGE_RESPONSE, 0x77,
+		MOOR_CMD_MODIFY_CQ, 0x77,
 	};
 	union any_command cmd = { 0 };
 	uint8_t which = input_u8(in), odd;

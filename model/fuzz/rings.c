@@ -67,6 +67,16 @@ static void resize_cq(struct input *in)
 	fuzz_reached += !command(&cmd, sizeof(cmd));
 }
 
+static void moderate_cq(struct input *in)
+{
+	struct moor_cmd_modify_cq cmd = {
+		.hdr.opcode = MOOR_CMD_MODIFY_CQ, .cqn = input_below(in, 3),
+		.count = input_u8(in), .period = input_u16(in),
+	};
+
+	fuzz_reached += !command(&cmd, sizeof(cmd));
+}
+
 static void make_or_break(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -167,6 +177,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 9:
 			change_state(&in);
+			break;
+		case 10:
+			moderate_cq(&in);
 			break;
 		default:
 			common_step(&in);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Completion queues: CQEs, notification, create to destroy (HWI 11). */
+/* Completion queues: CQEs, notification, moderation, create to destroy (HWI 11). */
 #include <endian.h>
 #include <stdlib.h>
 
@@ -22,11 +22,13 @@ static void cq_event(struct nic *nic, struct cq *cq, uint32_t eqn, uint8_t type)
 	event_post(nic, eqn, type, cq->cqn, &cq->backlogged);
 }
 
-static void cq_fail(struct nic *nic, struct cq *cq, const char *why)
+/* Its slot is to be evaluated. */
+static void cq_mark(struct nic *nic, struct cq *cq)
 {
-	log_refused("HWI CQ-9", "CQ %u: %s", cq->cqn, why);
-	cq->failed = true;
-	cq_event(nic, cq, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR);
+	if (cq->dirty)
+		return;
+	cq->dirty = true;
+	nic->cqs->dirty[nic->cqs->num_dirty++] = cq;
 }
 
 static uint32_t ring_phase(uint32_t index, uint8_t log_cqe)
@@ -62,37 +64,21 @@ static bool cq_full(struct cq *cq)
 	return cq->producer - cq->consumer >= depth;
 }
 
-bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
-	      bool solicited)
+/* Is the event to wait for more CQEs (HWI CQ-26)? Then it is looked at again. */
+static bool cq_holds(struct nic *nic, struct cq *cq)
 {
-	struct moor_cqe *to;
+	uint64_t end = cq->first_at + cq->mod_period * 1000ull;
 
-	if (cq->failed)
+	if (cq->no_hold || cq->got_solicited ||
+	    cq->unreported >= cq->mod_count || timer_now() >= end)
 		return false;
-	/* What it reports is there before it (HWI ORD-1). */
-	relaxed_release(nic);
-	if (cq_full(cq)) {
-		cq_fail(nic, cq, "overrun");
-		return false;
-	}
-	to = ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, cq->producer);
-	if (!to) {
-		cq_fail(nic, cq, "ring unreachable");
-		return false;
-	}
-	cq->got_any = true;
-	cq->got_solicited |= solicited || cqe->status;
-	cqe->timestamp = htole64(timer_now() - nic->clock_base);
-	cqe->phase = htole32(ring_phase(cq->producer, cq->log_cqe));
-	lie_cqe(nic, cqe);
-	memcpy(to, cqe, offsetof(struct moor_cqe, phase));
-	__atomic_store_n(&to->phase, cqe->phase, __ATOMIC_RELEASE);
-	cq->producer++;
-	if (!cq->dirty) {
-		cq->dirty = true;
-		nic->cqs->dirty[nic->cqs->num_dirty++] = cq;
-	}
+	timer_start(&nic->timers, &cq->hold, end);
 	return true;
+}
+
+static void cq_hold_over(struct nic *nic, struct timer *timer)
+{
+	cq_mark(nic, (struct cq *)timer);
 }
 
 static void cq_evaluate(struct nic *nic, struct cq *cq)
@@ -103,12 +89,17 @@ static void cq_evaluate(struct nic *nic, struct cq *cq)
 	bool wanted;
 
 	cq->consumer = (uint32_t)FIELD(MOOR_DB_CQ_CONSUMER, slot);
-	wanted = arm == MOOR_CQ_ARM_ANY ? cq->got_any :
-		 arm == MOOR_CQ_ARM_SOLICITED && cq->got_solicited;
-	cq->got_any = false;
-	cq->got_solicited = false;
+	wanted = seq != cq->arm_done &&
+		 (arm == MOOR_CQ_ARM_ANY ? cq->unreported :
+		  arm == MOOR_CQ_ARM_SOLICITED && cq->got_solicited);
 	cq->dirty = false;
-	if (!wanted || seq == cq->arm_done)
+	if (wanted && cq_holds(nic, cq))
+		return;
+	timer_stop(&nic->timers, &cq->hold);
+	cq->unreported = 0;
+	cq->got_solicited = false;
+	cq->no_hold = false;
+	if (!wanted)
 		return;
 	cq->arm_done = seq;
 	cq_event(nic, cq, cq->eqn, MOOR_EVENT_COMPLETION);
@@ -125,6 +116,54 @@ void cq_flush(struct nic *nic)
 	for (i = 0; i < nic->cqs->num_dirty; i++)
 		cq_evaluate(nic, nic->cqs->dirty[i]);
 	nic->cqs->num_dirty = 0;
+}
+
+/* What it holds back of an event is written now. */
+static void cq_let_go(struct nic *nic, struct cq *cq)
+{
+	cq->no_hold = true;
+	cq_mark(nic, cq);
+	cq_flush(nic);
+}
+
+static void cq_fail(struct nic *nic, struct cq *cq, const char *why)
+{
+	log_refused("HWI CQ-9", "CQ %u: %s", cq->cqn, why);
+	cq->failed = true;
+	cq_let_go(nic, cq);
+	cq_event(nic, cq, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR);
+}
+
+bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
+	      bool solicited)
+{
+	uint64_t now = timer_now();
+	struct moor_cqe *to;
+
+	if (cq->failed)
+		return false;
+	/* What it reports is there before it (HWI ORD-1). */
+	relaxed_release(nic);
+	if (cq_full(cq)) {
+		cq_fail(nic, cq, "overrun");
+		return false;
+	}
+	to = ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, cq->producer);
+	if (!to) {
+		cq_fail(nic, cq, "ring unreachable");
+		return false;
+	}
+	if (!cq->unreported++)
+		cq->first_at = now;
+	cq->got_solicited |= solicited || cqe->status;
+	cqe->timestamp = htole64(now - nic->clock_base);
+	cqe->phase = htole32(ring_phase(cq->producer, cq->log_cqe));
+	lie_cqe(nic, cqe);
+	memcpy(to, cqe, offsetof(struct moor_cqe, phase));
+	__atomic_store_n(&to->phase, cqe->phase, __ATOMIC_RELEASE);
+	cq->producer++;
+	cq_mark(nic, cq);
+	return true;
 }
 
 /* The ring of a new CQ, or the next one of an old CQ. */
@@ -173,6 +212,7 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *raw,
 				doorbell);
 	}
 
+	cq->hold.expired = cq_hold_over;
 	cq->cqn = cqn;
 	cq->eqn = eqn;
 	cq->log_cqe = cmd->log_cqe;
@@ -184,6 +224,7 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *raw,
 
 static void cq_free(struct nic *nic, struct cq *cq)
 {
+	timer_stop(&nic->timers, &cq->hold);
 	event_forget(nic, cq->eqn, MOOR_BIT(MOOR_EVENT_COMPLETION), cq->cqn);
 	event_forget(nic, MOOR_EQ_ASYNC, MOOR_BIT(MOOR_EVENT_CQ_ERROR), cq->cqn);
 	db_release(nic, cq->slot_id);
@@ -271,6 +312,21 @@ uint8_t cq_resize(struct nic *nic, const struct moor_cmd *raw,
 	cq->ring = ring;
 	cq->log_cqe = cmd->log_cqe;
 	cq->window.base = NULL;
+	return MOOR_CMD_OK;
+}
+
+uint8_t cq_modify(struct nic *nic, const struct moor_cmd *raw,
+		  struct moor_cpl *cpl)
+{
+	const struct moor_cmd_modify_cq *cmd = (const void *)raw;
+	struct cq *cq = cq_find(nic, le32toh(cmd->cqn));
+
+	if (!cq)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_modify_cq, cqn);
+	cq_let_go(nic, cq);
+	cq->mod_count = le16toh(cmd->count);
+	cq->mod_period = le16toh(cmd->period);
 	return MOOR_CMD_OK;
 }
 

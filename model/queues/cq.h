@@ -7,17 +7,23 @@
 #include <stdint.h>
 
 #include "base/state.h"
+#include "base/timer.h"
 #include "memory/translate.h"
 
 struct cq {
+	struct timer hold;	/* first; till when an event is held back */
 	uint32_t cqn;
 	uint32_t eqn;
 	uint32_t num_qp;	/* queues that complete here */
 	uint8_t log_cqe;
 	bool failed;		/* overrun or unreachable: no CQE any more */
 	bool dirty;		/* in cqs->dirty */
-	bool got_any;		/* since the slot was evaluated: a CQE, */
-	bool got_solicited;	/* one that is solicited or an error */
+	bool got_solicited;	/* among @unreported: solicited, or an error */
+	bool no_hold;		/* the next evaluation holds nothing back */
+	uint16_t mod_count;	/* CQEs that an event waits for */
+	uint16_t mod_period;	/* us, but no longer */
+	uint32_t unreported;	/* CQEs that count for the next event */
+	uint64_t first_at;	/* ns: when the first of these was written */
 	uint64_t backlogged;	/* events kept back, a bit a type */
 	uint32_t producer;	/* free-running */
 	uint32_t consumer;	/* as last read from the slot */
@@ -49,6 +55,8 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *cmd,
 uint8_t cq_destroy(struct nic *nic, const struct moor_cmd *cmd,
 		   struct moor_cpl *cpl);
 uint8_t cq_resize(struct nic *nic, const struct moor_cmd *cmd,
+		  struct moor_cpl *cpl);
+uint8_t cq_modify(struct nic *nic, const struct moor_cmd *cmd,
 		  struct moor_cpl *cpl);
 
 #endif /* MODEL_CQ_H */

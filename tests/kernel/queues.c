@@ -314,6 +314,79 @@ static void test_notify(struct ib_device *dev, u32 seed)
 	link_close(&link);
 }
 
+#define COUNT	8
+#define PERIOD	65535	/* us; the longest there is */
+
+/*
+ * Does an event come with the eighth completion, and none before? On a machine that
+ * is too busy the period may be over sooner: then there is another try.
+ */
+static bool moderated(struct link *link, struct counted *counted)
+{
+	struct ib_send_wr send = { .opcode = IB_WR_SEND };
+	struct ib_cq *cq = link->cq[1];
+	bool early, told = false;
+	struct ib_wc wc;
+	ktime_t end;
+	u32 i, tries;
+
+	for (tries = 0; tries < 20; tries++) {
+		atomic_set(&counted->events, 0);
+		end = ktime_add_us(ktime_get(), PERIOD);
+		ib_req_notify_cq(cq, IB_CQ_NEXT_COMP);
+		for (i = 0, early = false; i < COUNT; i++) {
+			early |= atomic_read(&counted->events);
+			link_recv(link, 1, i);
+			link_send(link, 0, &send);
+			if (!link_poll(link, 1, &wc) || wc.status)
+				return false;
+		}
+		told = wait_event_timeout(counted->wait,
+					  atomic_read(&counted->events) == 1,
+					  PATIENCE);
+		if (!told || ktime_before(ktime_get(), end))
+			return told && !early;
+	}
+	return false;
+}
+
+static void test_moderation(struct ib_device *dev, u32 seed)
+{
+	struct ib_send_wr send = { .opcode = IB_WR_SEND };
+	struct link_how how = { .alloc_cq = true, .poll_ctx = IB_POLL_SOFTIRQ };
+	struct counted counted = {};
+	struct link link;
+	ktime_t start;
+
+	if (!dev->attrs.cq_caps.max_cq_moderation_period) {
+		point(!dev->ops.modify_cq, "a device that moderates nothing");
+		return;
+	}
+	init_waitqueue_head(&counted.wait);
+	if (!link_open(&link, dev, (struct link_how){}))
+		return;
+	link.cq[1]->comp_handler = count_event;
+	link.cq[1]->cq_context = &counted;
+	point(!rdma_set_cq_moderation(link.cq[1], COUNT, PERIOD),
+	      "moderation is set");
+	point(moderated(&link, &counted), "an event comes with %u completions", COUNT);
+	atomic_set(&counted.events, 0);
+	start = ktime_get();
+	ib_req_notify_cq(link.cq[1], IB_CQ_NEXT_COMP);
+	link_recv(&link, 1, 0);
+	link_send(&link, 0, &send);
+	point(wait_event_timeout(counted.wait, atomic_read(&counted.events) == 1,
+				 PATIENCE) &&
+	      ktime_us_delta(ktime_get(), start) >= PERIOD * 9 / 10,
+	      "and with fewer after the period");
+	link_close(&link);
+
+	if (!link_open(&link, dev, how))
+		return;
+	point(link.cq[0]->dim && link.cq[1]->dim, "the core tunes its CQs by itself");
+	link_close(&link);
+}
+
 #define MANY	160
 
 /* More queues than one doorbell page has slots for, all of them of use. */
@@ -386,6 +459,7 @@ const struct verbs_test queue_tests[] = {
 	{ "full", test_full },
 	{ "contexts", test_contexts },
 	{ "notify", test_notify },
+	{ "moderation", test_moderation },
 	{ "many", test_many },
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 	{ "resize", test_resize },

@@ -79,6 +79,18 @@ int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
+int moor_cmd_modify_cq(struct moor_dev *mdev, u32 cqn, u16 count, u16 period)
+{
+	struct moor_cmd_modify_cq cmd = {
+		.hdr.opcode = MOOR_CMD_MODIFY_CQ,
+		.cqn = cpu_to_le32(cqn),
+		.count = cpu_to_le16(count),
+		.period = cpu_to_le16(period),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
 void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn)
 {
 	struct moor_cmd_destroy_cq cmd = {

@@ -190,6 +190,20 @@ int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 }
 
 /**
+ * moor_modify_cq - let completion events wait for more completions
+ * @ibcq: completion queue, of the kernel or not
+ * @count: completions that an event waits for
+ * @period: microseconds, but no longer
+ *
+ * Return: 0 or an errno.
+ */
+int moor_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	return moor_cmd_modify_cq(to_mdev(ibcq->device), to_mcq(ibcq)->cqn,
+				  count, period);
+}
+
+/**
  * moor_destroy_cq - destroy a completion queue
  * @ibcq: completion queue
  * @udata: unused

@@ -92,6 +92,10 @@ static int moor_query_device(struct ib_device *ibdev,
 		attr->max_fast_reg_page_list_len = MOOR_FAST_MAX_PAGES;
 		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
 	}
+	if (caps->features & MOOR_FEATURE_CQ_MODERATION) {
+		attr->cq_caps.max_cq_moderation_count = U16_MAX;
+		attr->cq_caps.max_cq_moderation_period = U16_MAX;
+	}
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = MOOR_CLOCK_KHZ;
 	return 0;
@@ -204,4 +208,9 @@ const struct ib_device_ops moor_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_pd, moor_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),
+};
+
+/* Of a device that moderates events. */
+const struct ib_device_ops moor_moderation_ops = {
+	.modify_cq = moor_modify_cq,
 };

@@ -402,6 +402,7 @@ int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
 		       u8 log_cqe);
 int moor_cmd_resize_cq(struct moor_dev *mdev, u32 cqn,
 		       const struct moor_ring *ring, u8 log_cqe);
+int moor_cmd_modify_cq(struct moor_dev *mdev, u32 cqn, u16 count, u16 period);
 void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req);
@@ -450,6 +451,7 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
 
 /* device.c */
 extern const struct ib_device_ops moor_dev_ops;
+extern const struct ib_device_ops moor_moderation_ops;
 
 /* gid.c */
 int moor_add_gid(const struct ib_gid_attr *attr, void **context);
@@ -474,6 +476,7 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
 int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 		   struct ib_udata *udata);
+int moor_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 
 /* qp.c */
