@@ -23,6 +23,7 @@
 
 /* What is due comes within this time, on a slow machine too. */
 #define DUE_NS		5000000000ull
+#define WATCH_NS	5000000ull
 
 /* Waits for @condition; its value in the end. */
 #define wait_until(condition)						\
@@ -33,6 +34,17 @@
 		while (!(wait_met = (condition)) && now_ns() < wait_end)\
 			breathe();					\
 		wait_met;						\
+	})
+
+/* The same, for a look at what may last for microseconds only: not asleep at first. */
+#define watch_until(condition)						\
+	({								\
+		uint64_t watch_end = now_ns() + WATCH_NS;		\
+		bool watch_met;						\
+									\
+		while (!(watch_met = (condition)) && now_ns() < watch_end)\
+			;						\
+		watch_met || wait_until(condition);			\
 	})
 
 /* Lets others have the processor. */

@@ -53,6 +53,39 @@ TEST_CASE(local_inv, "LOCAL_INV: the key is dead when it completes",
 	}
 }
 
+TEST_CASE(local_inv_waits, "LOCAL_INV waits till all that came before it is done", "WQ-14",
+	  HAS(MW_TYPE_2B))
+{
+	struct moor_cmd_modify_qp rts = to_rts();
+	struct pair p;
+	uint32_t key;
+
+	make_pair(&p);
+	rts.mask = MOOR_QP_ATTR_TIMEOUT | MOOR_QP_ATTR_RETRY_CNT;
+	rts.timeout = 14;
+	rts.retry_cnt = 7;
+	must_modify(&p.qp[1], rts);
+	key = bound_window(&p);
+	reset_qp(&p.qp[0]);
+	put_send(&p.qp[1], &(struct send_wr){
+		.opcode = MOOR_WQE_SEND, .wr_id = 5,
+		SGE(p.buf[1], 64, p.key[1]),
+	});
+	put_send(&p.qp[1], &(struct send_wr){
+		.opcode = MOOR_WQE_LOCAL_INV, .inv_key = key, .wr_id = 6,
+	});
+	ring_send(&p.qp[1]);
+	/* Nobody has answered the SEND. */
+	expect_no_cqe(&p.cq[1]);
+	expect(state_of(key) == MOOR_MR_STATE_BOUND, "not BOUND");
+	post_recv(&p.qp[0], 7, p.buf[0], 64, p.key[0]);
+	connect_qp(&p.qp[0], p.qp[1].qpn);
+	expect_cqe(&p.cq[1], 5, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[1], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 7, MOOR_WC_SUCCESS, 0);
+	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], LEN, false);
+}
+
 TEST_CASE(local_inv_refused, "LOCAL_INV of anything else ends with MW_BIND_ERR",
 	  "INV-4 INV-1 INV-7 DYN-14 NUL-2", HAS(MW_TYPE_2B))
 {

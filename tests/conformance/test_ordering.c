@@ -101,7 +101,7 @@ TEST_CASE(flag_behind_data, "a message after another: the flag comes after the d
 			.rkey = p.key[1], .data = &number, .data_len = 8,
 		});
 		ring_send(&p.qp[0]);
-		need(wait_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
+		need(watch_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
 		     "the flag does not come");
 		if (!expect(is_filled(p.buf[1], BUF - 8, round),
 			    "round %u: the flag before the data", round))
@@ -208,10 +208,10 @@ TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with 
 	struct pair p;
 
 	relax(&p);
-	place = take(PAGE);
-	key = make_mr(PD, ALL_RIGHTS, place, PAGE);
+	place = take(PAGE + BUF);
+	key = make_mr(PD, ALL_RIGHTS, place, PAGE + BUF);
 	flag = at(place);
-	for (round = 1; round <= 60; round++) {
+	for (round = 1; round <= 200; round++) {
 		uint64_t number = round;
 
 		fill(p.buf[0], BUF, round);
@@ -221,16 +221,52 @@ TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with 
 			SGE(p.buf[0], BUF, p.key[0]),
 		});
 		put_send(&p.qp[0], &(struct send_wr){
-			.opcode = MOOR_WQE_WRITE, .remote = place, .rkey = key,
-			.data = &number, .data_len = 8,
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = place, .rkey = key, .data = &number,
+			.data_len = 8,
+		});
+		/* It goes on a while before a CQE settles everything. */
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = place + PAGE,
+			.rkey = key, SGE(p.buf[0], BUF, p.key[0]),
 		});
 		ring_send(&p.qp[0]);
-		need(wait_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
+		need(watch_until(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == round),
 		     "the flag does not come");
 		if (!expect(is_filled(p.buf[1], BUF, round),
 			    "round %u: before the data", round))
 			return;
 		wait_cqe(&p.cq[0]);
+	}
+}
+
+TEST_CASE(relaxed_event, "the flag: an event comes after what was written before it",
+	  "ORD-10", HAS(RELAXED_ORDERING))
+{
+	struct moor_eqe eqe;
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	for (round = 1; round <= 60; round++) {
+		fill(p.buf[0], BUF, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+			.rkey = p.key[1] ^ 1, SGE(p.buf[0], 8, p.key[0]),
+		});
+		drop_events(MOOR_EQ_ASYNC);
+		ring_send(&p.qp[0]);
+		need(watch_until(next_event(MOOR_EQ_ASYNC, &eqe)), "no event");
+		if (!expect(is_filled(p.buf[1], BUF, round),
+			    "round %u: before the data", round))
+			return;
+		wait_cqe(&p.cq[0]);
+		reconnect(&p);
 	}
 }
 
@@ -264,7 +300,7 @@ TEST_CASE(relaxed_atomic, "the flag: nothing passes an atomic", "ORD-12",
 			.atomic = { .swap_add = 1 },
 		});
 		ring_send(&p.qp[0]);
-		need(wait_until(__atomic_load_n(word, __ATOMIC_ACQUIRE) == round),
+		need(watch_until(__atomic_load_n(word, __ATOMIC_ACQUIRE) == round),
 		     "the atomic is not done");
 		if (!expect(is_filled(p.buf[1], BUF - 64, round),
 			    "round %u: before the data", round))

@@ -202,7 +202,7 @@ TEST_CASE(receive_sge, "a receive SGE that does not pass", "RC-9 RC-29 SYN-2", 0
 
 /* ---- the order in which mistakes are found, and who learns of them ---- */
 
-TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC-4 RC-2 RC-7",
+TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC-4 RC-2 RC-3 RC-7",
 	  0)
 {
 	struct moor_sq_wqe *raw;
@@ -236,6 +236,13 @@ TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC
 	must_modify(&p.qp[1], to_state(MOOR_QPS_RESET));
 	post_send(&p.qp[0], wr);
 	expect_cqe(&p.cq[0], 0, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_KEY);
+	reconnect(&p);
+	about("memory that is absent before there is no receive");
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND,
+		SGE(TORN_IOVA + 2 * PAGE, 8, make_torn_mr(true, p.buf[0])),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
 	reconnect(&p);
 	about("the first SGE that does not pass");
 	wr.sge[0] = (struct moor_sge){ .addr = p.buf[0] + BUF, .length = 1,
@@ -401,6 +408,23 @@ TEST_CASE(path_mtus_differ, "path MTUs that differ: what fits into the smaller o
 	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_INV_REQ_ERR, 0);
 	expect_event(MOOR_EVENT_QP_REQ_ERR, p.qp[1].qpn);
 	expect(reaches_state(&p.qp[1], MOOR_QPS_ERR), "not in ERR");
+}
+
+TEST_CASE(atomic_result_torn, "an atomic whose answer has a place in part is not done", "RC-3",
+	  HAS(ATOMICS))
+{
+	uint64_t before;
+	struct pair p;
+
+	make_pair(&p);
+	before = *(uint64_t *)at(p.buf[1]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_FETCH_ADD, .remote = p.buf[1],
+		.rkey = p.key[1], .atomic = { .swap_add = 1 },
+		SGE(TORN_IOVA + 2 * PAGE - 4, 8, make_torn_mr(true, p.buf[0])),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	expect(*(uint64_t *)at(p.buf[1]) == before, "it is done");
 }
 
 TEST_CASE(odd_atomic_memory, "an atomic whose eight bytes are mapped out of place",

@@ -85,14 +85,15 @@ TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
 {
 	static const char * const why[] = {
 		"no such QP", "a QP in RESET", "a QP in INIT", "a QP in ERR",
-		"a QP that is connected elsewhere", "a PSN out of turn",
+		"a QP that is connected elsewhere", "a PSN that has been",
+		"a PSN that is still to come",
 	};
 	struct moor_cmd_modify_qp cmd;
 	struct pair p;
 	unsigned int i;
 
 	make_pair(&p);
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 7; i++) {
 		about("%s", why[i]);
 		connect_with(&p, 1, 2, 6, 2);
 		drop_events(MOOR_EQ_ASYNC);
@@ -113,7 +114,7 @@ TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
 			reset_qp(&p.qp[1]);
 			must_modify(&p.qp[1], to_init());
 			cmd = to_rtr(p.qp[0].qpn);
-			cmd.rq_psn += 1000;
+			cmd.rq_psn += i == 5 ? 1000 : -100;
 			must_modify(&p.qp[1], cmd);
 		}
 		post_send(&p.qp[0], (struct send_wr){
@@ -298,6 +299,32 @@ TEST_CASE(send_again, "a SEND or WRITE that comes again is acknowledged, and not
 	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
 	expect_cqe(&p.cq[1], 2, MOOR_WC_SUCCESS, 0);
 	expect(is_filled(p.buf[1] + 4096, 64, 9), "the data");
+}
+
+TEST_CASE(reads_at_once, "no more READs at once than max_rd_atomic", "RC-40", 0)
+{
+	const uint32_t len = dev.max_msg_size < 1u << 20 ? dev.max_msg_size :
+							    1u << 20;
+	uint32_t key_from, key_to;
+	uint64_t from, to;
+	unsigned int i;
+	struct pair p;
+
+	make_pair(&p);
+	from = take_filled(len, 4);
+	to = take(8 * len);
+	key_from = make_mr(PD, ALL_RIGHTS, from, len);
+	key_to = make_mr(PD, ALL_RIGHTS, to, 8 * len);
+	for (i = 0; i < 8; i++)
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_READ, .wr_id = i, .remote = from,
+			.rkey = key_from, SGE(to + i * len, len, key_to),
+		});
+	ring_send(&p.qp[0]);
+	for (i = 0; i < 8; i++)
+		expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+	for (i = 0; i < 8; i++)
+		expect(same(from, to + i * len, len), "READ %u: the data", i);
 }
 
 /* ---- what comes after an error ---- */
