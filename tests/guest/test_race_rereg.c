@@ -23,18 +23,28 @@
 #define AT_ONCE	2		/* READs of a reader under way */
 #define MOVES	120
 #define ROUNDS	128
+/* A race that has not been met by then is none. */
+#define MOST		30	/* times as many of either */
+#define PATIENCE_NS	20000000000ull
 
-/* A thread that reads the MR all the time. */
-struct reader {
-	struct pair pair;
-	unsigned int old_or_new[2], refused, mixed, odd;
-};
+/* What became of the READs of all readers. */
+static struct {
+	atomic_uint met[2], refused, mixed, odd;
+} reads;
 
 static struct ibv_mr *mr;
 static uint8_t *place[2];	/* where the MR is in turn */
 static uint64_t remote;		/* of its first byte, wherever it is */
 static atomic_bool over;
-static atomic_uint turns;	/* of all readers together */
+static atomic_bool begun;
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
 
 static uint8_t *map(void)
 {
@@ -53,25 +63,25 @@ static bool is_all(const uint8_t *buf, size_t size, uint8_t value)
 }
 
 /* All from one place, or the MR has shown two at once. */
-static void judge(struct reader *reader, const uint8_t *buf,
-		  const struct ibv_wc *wc)
+static void judge(const uint8_t *buf, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_REM_ACCESS_ERR)
-		reader->refused++;
+		atomic_fetch_add(&reads.refused, 1);
 	else if (wc->status && wc->status != IBV_WC_WR_FLUSH_ERR)
-		reader->odd++;
+		atomic_fetch_add(&reads.odd, 1);
 	else if (!wc->status && is_all(buf, LENGTH, 1))
-		reader->old_or_new[0]++;
+		atomic_fetch_add(&reads.met[0], 1);
 	else if (!wc->status && is_all(buf, LENGTH, 2))
-		reader->old_or_new[1]++;
+		atomic_fetch_add(&reads.met[1], 1);
 	else if (!wc->status)
-		reader->mixed++;
+		atomic_fetch_add(&reads.mixed, 1);
 }
 
+/* A thread that reads the MR all the time. */
 static void *read_on(void *arg)
 {
-	struct reader *reader = arg;
-	struct side *a = &reader->pair.a;
+	struct pair *pair = arg;
+	struct side *a = &pair->a;
 	struct request request = {
 		.opcode = IBV_WR_RDMA_READ, .length = LENGTH,
 		.lkey = a->mr->lkey, .remote = remote, .rkey = mr->rkey,
@@ -91,12 +101,11 @@ static void *read_on(void *arg)
 		for (i = 0, failed = false; i < AT_ONCE; i++) {
 			if (!wait_wc(a->send_cq, &wc))
 				tap_bail("a READ is lost");
-			judge(reader, a->buf + wc.wr_id * LENGTH, &wc);
+			judge(a->buf + wc.wr_id * LENGTH, &wc);
 			failed |= wc.status;
 		}
 		if (failed)
-			pair_reset(&reader->pair);
-		atomic_fetch_add(&turns, 1);
+			pair_reset(pair);
 	}
 	return NULL;
 }
@@ -110,51 +119,59 @@ static void move_to(int where)
 		tap_bail("ibv_rereg_mr: %d, %s", err, strerror(errno));
 }
 
-/* Moves it to and fro; the readers must have seen something in between. */
-static void race_reads(struct reader *readers)
+/* Moves it; there it stays until a READ has met it. */
+static void stay_at(int where)
 {
-	unsigned int seen[2] = {}, refused = 0, mixed = 0, odd = 0, before;
+	unsigned int before = atomic_load(&reads.met[where]);
+	uint64_t start = now_ns();
+
+	move_to(where);
+	while (atomic_load(&reads.met[where]) == before) {
+		if (now_ns() - start > PATIENCE_NS)
+			tap_bail("no READ has met a place");
+		sched_yield();
+	}
+}
+
+/* Moves it to and fro under the readers, until one of them has met a change. */
+static void race_reads(struct pair *readers)
+{
 	pthread_t threads[READERS];
 	int i;
 
 	for (i = 0; i < READERS; i++)
 		if (pthread_create(&threads[i], NULL, read_on, &readers[i]))
 			tap_bail("pthread_create");
-	for (i = 0; i < MOVES; i++) {
-		before = atomic_load(&turns);
-		move_to(~i & 1);
-		while (i % 8 == 0 && atomic_load(&turns) == before)
-			sched_yield();
+	for (i = 0; i < MOVES || (!atomic_load(&reads.refused) && i < MOST * MOVES); i++) {
+		/* That is either place in turn. */
+		if (i % 7 == 0)
+			stay_at(~i & 1);
+		else
+			move_to(~i & 1);
 	}
 	atomic_store(&over, true);
-	for (i = 0; i < READERS; i++) {
+	for (i = 0; i < READERS; i++)
 		pthread_join(threads[i], NULL);
-		seen[0] += readers[i].old_or_new[0];
-		seen[1] += readers[i].old_or_new[1];
-		refused += readers[i].refused;
-		mixed += readers[i].mixed;
-		odd += readers[i].odd;
-	}
-	tap_ok(seen[0] && seen[1], "READs met either place: %u and %u times",
-	       seen[0], seen[1]);
-	tap_ok(refused, "or an error: %u times", refused);
-	tap_is(mixed, 0, "no READ met both");
-	tap_is(odd, 0, "and no other error");
+	tap_ok(reads.met[0] && reads.met[1], "READs met either place: %u and %u times",
+	       reads.met[0], reads.met[1]);
+	tap_ok(reads.refused, "or an error: %u times", reads.refused);
+	tap_is(reads.mixed, 0, "no READ met both");
+	tap_is(reads.odd, 0, "and no other error");
 }
 
-/* A WRITE that begins some time after the rereg that it races. */
+/* A WRITE that begins some time after the rereg that it races, or before it. */
 struct late_write {
 	struct pair *pair;
-	uint64_t delay;		/* ns */
+	int64_t delay;		/* ns */
 	struct outcome outcome;
 };
 
-static uint64_t now_ns(void)
+static void wait_for(int64_t delay)
 {
-	struct timespec time;
+	uint64_t start = now_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
+	while (delay > 0 && now_ns() - start < (uint64_t)delay)
+		;
 }
 
 static void *write_late(void *arg)
@@ -166,11 +183,9 @@ static void *write_late(void *arg)
 		.length = LENGTH, .lkey = a->mr->lkey,
 		.remote = remote, .rkey = mr->rkey,
 	};
-	uint64_t start = now_ns();
 
-	atomic_fetch_add(&turns, 1);
-	while (now_ns() - start < write->delay)
-		;
+	atomic_store(&begun, true);
+	wait_for(write->delay);
 	write->outcome = finish(a, post(a, &request));
 	return NULL;
 }
@@ -184,16 +199,17 @@ static void race_one_write(struct late_write *write, int from,
 {
 	static uint8_t copy[LENGTH];
 	uint8_t *old = place[from], *new = place[!from];
-	unsigned int before = atomic_load(&turns);
 	struct outcome *o = &write->outcome;
 	pthread_t thread;
 
 	memset(old, 0, LENGTH);
 	memset(new, 0, LENGTH);
+	atomic_store(&begun, false);
 	if (pthread_create(&thread, NULL, write_late, write))
 		tap_bail("pthread_create");
-	while (atomic_load(&turns) == before)
+	while (!atomic_load(&begun))
 		sched_yield();
+	wait_for(-write->delay);
 	move_to(!from);
 	/* From here on the old place is the process's own. */
 	memcpy(copy, old, LENGTH);
@@ -215,22 +231,30 @@ static void race_one_write(struct late_write *write, int from,
 		pair_reset(write->pair);
 }
 
-/* The delays go through all that a rereg takes, as long as that is here. */
+/*
+ * The delays go through all that a rereg takes, as long as that is here, and around
+ * the moment at which half of the WRITEs are early enough for the old place: each
+ * that is moves it to later, each that is not to earlier. So either will be seen,
+ * however slow this machine is at posting.
+ */
 static void race_writes(struct pair *pair)
 {
 	struct late_write write = { .pair = pair };
-	uint64_t start, longest = 1;
-	struct score score = {};
+	int64_t start, longest = 1, moment = 0;
+	struct score score = {}, before;
 	int i;
 
 	memset(pair->a.buf, 7, LENGTH);
 	move_to(0);
-	for (i = 0; i < ROUNDS; i++) {
+	for (i = 0; i < ROUNDS || (!(score.old && score.new) && i < MOST * ROUNDS); i++) {
+		before = score;
 		start = now_ns();
 		race_one_write(&write, i & 1, &score);
 		if (i < 8)
 			longest = now_ns() - start;
-		write.delay = longest * (i % 64) / 64;
+		moment += longest / 16 * ((int)(score.old - before.old) -
+					  (int)(score.new - before.new));
+		write.delay = moment + longest * (i % 64 - 32) / 64;
 	}
 	tap_is(score.wrong, 0, "WRITEs: one place or an error, and never too late");
 	tap_ok(score.old && score.new, "some met the old, some the new place: %u, %u; %u an error",
@@ -240,7 +264,7 @@ static void race_writes(struct pair *pair)
 int main(void)
 {
 	struct pair_config config = pair_defaults;
-	struct reader readers[READERS] = {};
+	struct pair readers[READERS] = {};
 	struct ibv_device_attr attr;
 	struct pair pair = {};
 	int i;
@@ -249,9 +273,9 @@ int main(void)
 	pair_open(&pair, open_nic(NULL, &attr), &config);
 	pair_connect(&pair);
 	for (i = 0; i < READERS; i++) {
-		readers[i].pair.pd = pair.pd;
-		pair_open(&readers[i].pair, pair.ctx, &config);
-		pair_connect(&readers[i].pair);
+		readers[i].pd = pair.pd;
+		pair_open(&readers[i], pair.ctx, &config);
+		pair_connect(&readers[i]);
 	}
 	for (i = 0; i < 2; i++) {
 		place[i] = map();
@@ -265,7 +289,7 @@ int main(void)
 	if (ibv_dereg_mr(mr))
 		tap_bail("ibv_dereg_mr");
 	for (i = 0; i < READERS; i++)
-		pair_close(&readers[i].pair);
+		pair_close(&readers[i]);
 	pair_close(&pair);
 	return tap_done();
 }
