@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of the guest: each in a VM of its own, or several mutants in turn in one."""
+
+import collections
+import os
+import re
+import shlex
+import shutil
+import time
+
+from .known import BROKEN, CAUGHT, HUNG, SURVIVED, Outcome, folder_and_test
+from .tree import Broken, build, make, new_log, place, run
+
+BOOT_SECONDS = 900
+# One test: none of tests/guest/ takes a quarter of it, and a mistake often is one that
+# waits for ever. Those of other folders say in their heads what they may take.
+TEST_SECONDS = 60
+
+# In the guest, where the driver is loaded and the provider is at /run/moor.
+TAKE_DRIVER = """take_driver() {
+	rmmod moor && insmod "$1" || exit 1
+	for netdev in /sys/bus/pci/drivers/moor/*/net/*; do ip link set "${netdev##*/}" up; done
+}"""
+
+
+def build_driver(options, log):
+    """The driver for the kernel of a VM with these options: its file."""
+    kind = options[options.index("--kernel") + 1] if "--kernel" in options else "newest"
+    if kind in ("newest", "lts"):
+        with open(f"{place.tree}/build/root/etc/moor/kernel-{kind}", encoding="ascii") as file:
+            version = file.read().strip()
+        build(log, "scripts/build-module", f"/lib/modules/{version}/build", f"build/modules/{version}")
+    else:
+        folder = os.path.realpath(f"{place.tree}/build/{kind}")
+        with open(f"{folder}/include/config/kernel.release", encoding="ascii") as file:
+            version = file.read().strip()
+        status, output = run(log, ["scripts/lib/enter-tools", "scripts/build-module", folder,
+                                   f"build/modules/{version}"])
+        if status:
+            raise Broken(f"does not build: {output.strip()[-200:]}")
+    return f"{place.tree}/build/modules/{version}/moor.ko"
+
+
+def build_all(options, log):
+    """Everything a VM with these options uses."""
+    build_driver(options, log)
+    make(log, "provider")
+    make(log, "model")
+    make(log, "tests")
+
+
+def boot(command, options, log):
+    """Runs a command in a VM: status, output."""
+    folder = os.path.dirname(log)
+    return run(log, ["scripts/vm", "--timeout", str(BOOT_SECONDS), "--log", folder, *options, "--", *command])
+
+
+def run_guest(names):
+    """The command for these tests, which are of one folder."""
+    folder = folder_and_test(names[0])[0]
+    return ["tests/run-guest", "--timeout", str(TEST_SECONDS), "--folder", folder,
+            *(folder_and_test(name)[1] for name in names)]
+
+
+def judge(status, output):
+    """What the output of run-guest in a VM says."""
+    failed = re.search(r"^    failed: (.*)$", output, re.MULTILINE)
+    slow = re.search(r"^    failed: took longer than .*$", output, re.MULTILINE)
+    trouble = re.search(r"^vm: guest kernel reported a problem:\n((?:  .*\n?)*)", output, re.MULTILINE)
+    death = re.search(r"^vm: the model of .*$", output, re.MULTILINE)
+    if trouble:
+        lines = [line for line in trouble.group(1).splitlines()
+                 if re.search(r"BUG|WARNING|Oops|KASAN|UBSAN|panic|DMAR|refcount|corruption|blocked", line)]
+        return Outcome(CAUGHT, f"the kernel: {re.sub(r'^ *.[^]]*. *', '', lines[0]) if lines else '?'}")
+    if death:
+        return Outcome(CAUGHT, death.group(0).removeprefix("vm: "))
+    if status == 124 or slow and slow.group(0) == failed.group(0):
+        return Outcome(HUNG, "time-out")
+    if failed:
+        return Outcome(CAUGHT, failed.group(1))
+    if status or not re.search(r"^[1-9]\d* passed, 0 failed", output, re.MULTILINE):
+        raise Broken(f"the test did not run: {output.strip()[-200:]}")
+    return Outcome(SURVIVED, "")
+
+
+def run_test(words, log):
+    """One test in a VM."""
+    build_all(words[1:], log)
+    return judge(*boot(run_guest(words[:1]), words[1:], log))
+
+
+def log_of(what, options):
+    """The log of a boot that several share."""
+    return new_log("-".join([what] + [re.sub(r"\W+", "", option) for option in options]))
+
+
+def boot_suites(options, suites):
+    """Several tests of one folder in one boot: whether all pass."""
+    log = log_of("suites", options)
+    try:
+        build_all(options, log)
+        return judge(*boot(run_guest([suite.split()[1] for suite in suites]), options, log))
+    except Broken as reason:
+        return Outcome(BROKEN, str(reason))
+
+
+# --- mutants that share a boot --------------------------------------------------
+
+def one_part(mutant):
+    """The part that a mutant of the guest changes, if it can be changed in a running guest."""
+    words = mutant.suite.split()
+    # Other folders break more than one test, or take long.
+    if words[0] != "guest" or folder_and_test(words[1])[0] != "guest":
+        return None
+    parts = {edit.path.split("/")[0] for edit in mutant.edits}
+    return parts.pop() if parts in ({"provider"}, {"drivers"}) else None
+
+
+def variant(copy, mutant, log):
+    """A provider or driver of its own: the commands by which the guest takes it."""
+    folder = f"{place.tree}/build/variants/{mutant.name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    copy.become(mutant.apply(copy.sources))
+    if one_part(mutant) == "provider":
+        make(log, "provider")
+        shutil.copytree(f"{place.tree}/build/provider", folder, symlinks=True,
+                        ignore=shutil.ignore_patterns("*.o", "*.d", "kernel-abi"))
+        return [f"ln -sfn {shlex.quote(folder)} /run/moor"]
+    os.makedirs(folder)
+    shutil.copy(build_driver(mutant.suite.split()[2:], log), folder)
+    return [f"ln -sfn {shlex.quote(place.tree)}/build/provider /run/moor",
+            f"take_driver {shlex.quote(folder)}/moor.ko"]
+
+
+def boot_together(copy, options, mutants):
+    """Mutants of provider or driver, one after the other in one boot: {name: (outcome, seconds)}.
+
+    Whom the guest did not outlive is missing, with all that come after.
+    """
+    started = time.monotonic()
+    log = log_of("together", options)
+    found, commands = {}, [TAKE_DRIVER]
+    for mutant in mutants:
+        try:
+            take = variant(copy, mutant, log)
+        except Broken as reason:
+            found[mutant.name] = Outcome(BROKEN, str(reason))
+            continue
+        commands += [f"echo '=== {mutant.name}'", *take, shlex.join(run_guest([mutant.suite.split()[1]]))]
+    try:
+        copy.become({})
+        build_all(options, log)
+    except Broken as reason:
+        return {mutant.name: (Outcome(BROKEN, str(reason)), 0) for mutant in mutants}
+    _, output = boot(["sh", "-c", "\n".join(commands)], options, log)
+    parts = re.split(r"^=== (\S+)\n", output, flags=re.MULTILINE)
+    for name, part in zip(parts[1::2], parts[2::2]):
+        totals = re.search(r"^\d+ passed, (\d+) failed.*\n", part, re.MULTILINE)
+        if totals:
+            found[name] = judge(int(totals.group(1)), part[:totals.end()])
+    seconds = (time.monotonic() - started) / len(mutants)
+    return {name: (outcome, seconds) for name, outcome in found.items()}
+
+
+def run_groups(copy, mutants):
+    """What can be run together: {name: (outcome, seconds)}."""
+    groups = collections.defaultdict(list)
+    for mutant in mutants:
+        if one_part(mutant):
+            groups[tuple(mutant.suite.split()[2:])].append(mutant)
+    found = {}
+    for options, group in groups.items():
+        # Those of the provider first: the driver is the one that was loaded.
+        group.sort(key=lambda mutant: one_part(mutant) != "provider")
+        while len(group) > 1:
+            found.update(boot_together(copy, list(options), group))
+            # Who ended the guest is for a guest of his own.
+            group = [mutant for mutant in group if mutant.name not in found][1:]
+    return found

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How the suite of each kind is run on the copy, and what its output says."""
+
+import os
+import re
+import shutil
+
+from . import guest
+from .known import BROKEN, CAUGHT, HUNG, SURVIVED, Outcome
+from .tree import Broken, make, place, run
+
+SUITE_SECONDS = {"model": 120, "conformance": 120, "kunit": 200, "host": 600}
+
+
+def run_model(words, log):
+    """One program of model/test/."""
+    program, out = words[0], f"{place.tree}/build/model"
+    if program.startswith("unit_"):
+        path = f"{out}/unit/{program.removeprefix('unit_')}"
+        make(log, "model", path)
+    else:
+        path = f"{out}/test/{program}"
+        make(log, "model", f"{out}/san/moor-nic", path)
+    environment = dict(os.environ, MOOR_NIC=f"{out}/san/moor-nic", ASAN_OPTIONS="abort_on_error=1:detect_leaks=1")
+    status, output = run(log, ["scripts/in-root", "--", "timeout", str(SUITE_SECONDS["model"]), path],
+                         env=environment)
+    if status == 124:
+        return Outcome(HUNG, "time-out")
+    failed = re.search(r"^not ok \d+ - (.*)$", output, re.MULTILINE)
+    if failed:
+        return Outcome(CAUGHT, failed.group(1))
+    if status:
+        report = re.search(r"^.*(?:Sanitizer: \S+|runtime error: .*|Bail out!.*)", output, re.MULTILINE)
+        return Outcome(CAUGHT, report.group(0).strip() if report else f"status {status}")
+    if not re.search(r"^ok ", output, re.MULTILINE):
+        raise Broken("the suite ran no case")
+    return Outcome(SURVIVED, "")
+
+
+def run_conformance(_words, log):
+    """The conformance suite, till the first case that fails: on a strict NIC, and on one that writes late."""
+    nic, suite = f"{place.tree}/build/model/san/moor-nic", f"{place.tree}/build/tests/conformance/moor-conformance"
+    make(log, "model", nic)
+    make(log, "tests/conformance", suite)
+    environment = dict(os.environ, ASAN_OPTIONS="abort_on_error=1:detect_leaks=1")
+    for options in ([], ["--strict"], ["--trap-bar2"]):
+        status, output = run(log, ["scripts/in-root", "--", "timeout", str(SUITE_SECONDS["conformance"]), suite,
+                                   "--first", "--nic", nic, "--", *options], env=environment)
+        failed = re.search(r"^not ok \d+ - (.*)$|^(Bail out!.*)$", output, re.MULTILINE)
+        if failed:
+            return Outcome(CAUGHT, failed.group(1) or failed.group(2))
+        if status:
+            return Outcome(HUNG, "time-out") if status == 124 else Outcome(CAUGHT, f"status {status}")
+    return Outcome(SURVIVED, "")
+
+
+def run_kunit(words, log):
+    """One suite of kunit/, or all of them."""
+    console = f"{place.tree}/build/kunit/console.log"
+    if os.path.exists(console):
+        os.unlink(console)
+    glob = words[0] if "." in words[0] else f"{words[0]}.*"
+    status, output = run(log, ["scripts/kunit", glob],
+                         env=dict(os.environ, MOOR_KUNIT_TIMEOUT=str(SUITE_SECONDS["kunit"])))
+    if not os.path.exists(console):
+        found = re.findall(r"^.*(?:error:|warning:|\*\*\*|undefined!).*$", output, re.MULTILINE)
+        raise Broken(f"does not build: {found[0] if found else output.strip()[-200:]}")
+    shutil.copy(console, os.path.dirname(log))
+    failed = re.search(r"^ *not ok \d+ (.*)$", output, re.MULTILINE)
+    if "kunit: stopped after" in output and not failed:
+        return Outcome(HUNG, "time-out")
+    if not status:
+        return Outcome(SURVIVED, "")
+    complaint = re.search(r"^kunit: the kernel complained: (?:\d+:)?(.*)$", output, re.MULTILINE)
+    if failed or complaint:
+        return Outcome(CAUGHT, failed.group(1) if failed else complaint.group(1))
+    raise Broken(f"the suite did not run: {output.strip()[-200:]}")
+
+
+def run_host(words, log):
+    """A command that boots VMs and prints TAP."""
+    guest.build_all([], log)
+    status, output = run(log, ["timeout", str(SUITE_SECONDS["host"]), *words])
+    failed = re.search(r"^not ok\b[ \d]*- (.*)$", output, re.MULTILINE)
+    if failed:
+        return Outcome(CAUGHT, failed.group(1))
+    if status == 124:
+        return Outcome(HUNG, "time-out")
+    if status or not re.search(r"^1\.\.[1-9]", output, re.MULTILINE):
+        raise Broken(f"the test did not run: {output.strip()[-200:]}")
+    return Outcome(SURVIVED, "")
+
+
+RUN = {"model": run_model, "conformance": run_conformance, "kunit": run_kunit, "guest": guest.run_test,
+       "host": run_host}
+
+
+def attempt(suite, log):
+    """Runs a suite on the copy as it is."""
+    words = suite.split()
+    try:
+        return RUN[words[0]](words[1:], log)
+    except Broken as reason:
+        return Outcome(BROKEN, str(reason))
