@@ -2,4 +2,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
 # Graphs of objects that come to every end, a minute of it, for every change: see try_graphs.c.
-exec "$MOOR_TEST_PROGRAMS/try_graphs" --seconds 60
+# MOOR_FIRST is for who wants to know no more than that something fails.
+exec "$MOOR_TEST_PROGRAMS/try_graphs" --seconds 60 ${MOOR_FIRST:+--first}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: try_graphs [--seconds N] [--seed N] [--objects N] [--deep] [--end NAME]...
- *		      [GRAPH...]
+ * Usage: try_graphs [--seconds N] [--seed N] [--objects N] [--deep] [--first]
+ *		      [--end NAME]... [GRAPH...]
  *
  * Graphs of objects that a process leaves behind, in each way in which a process or
  * a NIC can end: all of up to four related objects, and large ones at random until
@@ -13,6 +13,7 @@
  *   --seed N      of the random ones and of who ends how (default: the time)
  *   --objects N   all graphs of up to so many objects (default 4)
  *   --deep        count slab objects after each, which takes a second
+ *   --first       the first batch that fails ends it, and nobody looks for the graph
  *   --end NAME    only these ends: exit, kill, close, heir (another process has the
  *                 files open, too), unbind, remove, reset, and with scripts/vm
  *                 --control fail, fail_making, dead
@@ -41,7 +42,7 @@
 
 static struct {
 	unsigned int seconds, seed, objects;
-	bool deep;
+	bool deep, first;
 	const struct end *end[MAX_ENDS];
 	unsigned int num_ends;
 } options = { .seconds = 60, .objects = 4 };
@@ -131,17 +132,23 @@ static bool halve(struct batch *tried, bool deep, char why[WHY])
 }
 
 /* One of a batch is at fault, or several together are. */
+static void find_culprit(struct batch *tried, bool deep, char why[WHY])
+{
+	while (tried->count > 1 && halve(tried, deep, why))
+		;
+	if (tried->count == 1)
+		shrink(tried, deep, why);
+}
+
 static void show_culprit(const struct batch *bad, bool deep, char why[WHY])
 {
 	struct batch tried = *bad;
 	char text[GRAPH_TEXT];
 	unsigned int i;
 
-	failures++;
-	while (tried.count > 1 && halve(&tried, deep, why))
-		;
-	if (tried.count == 1)
-		shrink(&tried, deep, why);
+	failures = options.first ? MAX_FAILURES : failures + 1;
+	if (!options.first)
+		find_culprit(&tried, deep, why);
 	tap_ok(false, "%s: %s", tried.end->name, why);
 	printf("#   try_graphs --end %s --seed %u%s", tried.end->name, tried.chance,
 	       deep ? " --deep" : "");
@@ -286,6 +293,7 @@ static void parse_options(int argc, char **argv)
 		{ "objects", required_argument, NULL, 'o' },
 		{ "end", required_argument, NULL, 'e' },
 		{ "deep", no_argument, NULL, 'd' },
+		{ "first", no_argument, NULL, 'f' },
 		{},
 	};
 	int option;
@@ -300,6 +308,8 @@ static void parse_options(int argc, char **argv)
 			options.objects = strtoul(optarg, NULL, 0);
 		else if (option == 'd')
 			options.deep = true;
+		else if (option == 'f')
+			options.first = true;
 		else if (option == 'e' && end_by_name(optarg) && options.num_ends < MAX_ENDS)
 			options.end[options.num_ends++] = end_by_name(optarg);
 		else
