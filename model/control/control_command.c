@@ -329,13 +329,14 @@ static bool do_traffic(struct call *call)
 	const struct traffic *t = &call->nic->wire->traffic;
 
 	snprintf(call->answer, call->size,
-		 "ok carried=%llu lost=%llu repeated=%llu reordered=%llu delayed=%llu damaged=%llu sent-again=%llu timeouts=%llu duplicates=%llu gaps=%llu",
+		 "ok carried=%llu lost=%llu repeated=%llu reordered=%llu delayed=%llu damaged=%llu sent-again=%llu went-back=%llu timeouts=%llu duplicates=%llu gaps=%llu",
 		 (unsigned long long)t->carried, (unsigned long long)t->lost,
 		 (unsigned long long)t->repeated,
 		 (unsigned long long)t->reordered,
 		 (unsigned long long)t->delayed,
 		 (unsigned long long)t->damaged,
 		 (unsigned long long)t->sent_again,
+		 (unsigned long long)t->went_back,
 		 (unsigned long long)t->timeouts,
 		 (unsigned long long)t->duplicates,
 		 (unsigned long long)t->gaps);

@@ -19,7 +19,8 @@ struct port {
 
 /* What happened to packets, since the program started. */
 struct traffic {
-	uint64_t sent_again;	/* how often a requester went back */
+	uint64_t sent_again;	/* packets of requesters */
+	uint64_t went_back;	/* how often a requester did */
 	uint64_t timeouts;
 	uint64_t duplicates;
 	uint64_t gaps;		/* packets out of sequence */

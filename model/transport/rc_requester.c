@@ -70,7 +70,10 @@ static void has_progress(struct qp *qp, uint32_t acked_psn)
 	req->progress = true;
 }
 
-/* The first request that is not acknowledged to its end, or NULL. */
+/*
+ * The first request that is not acknowledged to its end, or NULL: none, or it has
+ * failed, and no answer makes that good.
+ */
 static struct request *first_open(struct requester *req)
 {
 	while (req->open != req->tail) {
@@ -78,7 +81,7 @@ static struct request *first_open(struct requester *req)
 
 		/* Local ones are done, or the last. */
 		if (r->num_psn && r->state != REQUEST_DONE)
-			return r;
+			return r->state == REQUEST_OPEN ? r : NULL;
 		req->open++;
 	}
 	return NULL;
@@ -140,7 +143,7 @@ static void go_back(struct nic *nic, struct qp *qp)
 		return;
 	}
 	req->retries--;
-	nic->wire->traffic.sent_again++;
+	nic->wire->traffic.went_back++;
 	rewind(qp);
 }
 
@@ -181,6 +184,8 @@ static void receiver_not_ready(struct nic *nic, struct qp *qp, uint8_t timer)
 		requester_retire(nic, qp);
 		return;
 	}
+	/* It is an answer: who is not ready is not gone. */
+	req->retries = qp->retry_cnt;
 	rewind(qp);
 	req->waiting = true;
 	timer_start(&nic->timers, &qp->timer,

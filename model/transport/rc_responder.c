@@ -201,12 +201,21 @@ static void accept(struct responder *resp, const struct packet *p,
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 }
 
-/* May one more READ or atomic be answered? */
-static bool has_room(const struct qp *qp)
+/*
+ * May one more READ or atomic be answered? What is answered again does not count:
+ * the packet that asked for it may be a late one, of a READ that ended long ago.
+ */
+static bool has_room(struct qp *qp)
 {
-	const struct responder *resp = &qp->resp;
+	struct responder *resp = &qp->resp;
+	uint32_t i, num = 0;
 
-	return resp->num_answers - resp->unanswered < qp->max_dest_rd_atomic;
+	for (i = resp->unanswered; i != resp->num_answers; i++) {
+		const struct responder_answer *a = answer_at(resp, i);
+
+		num += a->pending && !a->again;
+	}
+	return num < qp->max_dest_rd_atomic;
 }
 
 static struct responder_answer *new_answer(struct responder *resp,
@@ -215,6 +224,9 @@ static struct responder_answer *new_answer(struct responder *resp,
 	struct responder_answer *a;
 
 	a = answer_at(resp, resp->num_answers++);
+	/* It takes the place of the oldest, which may be on its way once more. */
+	if ((int32_t)(first_answer(resp) - resp->unanswered) > 0)
+		resp->unanswered = first_answer(resp);
 	*a = (struct responder_answer){
 		.opcode = p->opcode & PACKET_OPCODE,
 		.pending = true,

@@ -405,6 +405,8 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	end = (p.psn + p.num_psn) & PSN_MASK;
 	if (psn_diff(end, req->sent_psn) > 0)
 		req->sent_psn = end;
+	else
+		nic->wire->traffic.sent_again++;
 	*budget -= p.length < *budget ? p.length : *budget;
 
 	syndrome = port_send(nic, &p);
@@ -412,9 +414,11 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	else if (qp->transport->acknowledged)
 		return;
-	req->acked_psn = req->sent_psn;
-	if (!syndrome && last)
+	else if (last)
 		r->state = REQUEST_DONE;
+	/* Where nobody answers, what is out is done with. */
+	if (!qp->transport->acknowledged)
+		req->acked_psn = req->sent_psn;
 	requester_retire(nic, qp);
 }
 

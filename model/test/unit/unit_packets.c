@@ -5,12 +5,14 @@
  * bytes, of which none is trusted.
  */
 #include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guest.h"
 #include "transport/packet.h"
 #include "transport/port.h"
+#include "transport/transport.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
@@ -203,7 +205,7 @@ static void test_impaired(const char *how, unsigned int batches)
 	impair(how);
 	for (i = 0; i < batches && batch(); i++)
 		;
-	ok(i == batches, "%s: %u of %u batches, %llu sent again of %llu packets",
+	ok(i == batches, "%s: %u of %u batches, %llu of %llu packets sent again",
 	   how, i, batches,
 	   (unsigned long long)(t->sent_again - before.sent_again),
 	   (unsigned long long)(t->carried - before.carried));
@@ -343,6 +345,125 @@ static void test_many_reads(void)
 	   "nine READs where four are answered at once");
 }
 
+/* Who is not ready answers: however often such an answer is lost, rnr_retry 7 waits. */
+static void test_not_ready_for_long(void)
+{
+	const uint64_t timeouts = w.g->nic->wire->traffic.timeouts;
+	struct moor_sge s = sge(w.buf[1], SLICE, w.key[1]);
+	struct moor_cqe cqe;
+
+	set_timeout(4, 7);
+	impair("lose=5");
+	add_sge(next_send(w.g, &w.qp[0], MOOR_WQE_SEND, 1),
+		sge(w.buf[0], 64, w.key[0]));
+	ring(w.g, &w.qp[0]);
+	settle_timers(w.g, 100);
+	ok(w.g->nic->wire->traffic.timeouts > timeouts + 8 && !poll_cq(w.g, &w.cq[0], &cqe),
+	   "RNR NAKs that are lost do not add up");
+	post_recv(w.g, &w.qp[1], 1, &s, 1);
+	ok(wait_cq(0, &cqe) && !cqe.status && wait_cq(1, &cqe) && !cqe.status,
+	   "  and the receive is met in the end");
+	impair(NULL);
+	set_timeout(9, 7);
+}
+
+/* More than is answered at once. */
+#define LONG		(300u << 10)
+
+/* A READ request reaches the responder: of this number, if all before are as long. */
+static void ask_to_read(uint32_t number)
+{
+	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
+	struct packet p = {
+		.opcode = PACKET_TRANSPORT_RC | PACKET_READ_REQUEST,
+		.psn = number * (LONG >> 10), .num_psn = LONG >> 10,
+		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
+		.sgid = gid, .dgid = gid,
+		.addr = w.buf[1], .rkey = w.key[1], .dma_length = LONG,
+	};
+
+	transport_receive(w.g->nic, &p);
+}
+
+/*
+ * As many READs as may be asked for at once are answered; a packet of the first
+ * comes once more, late. It takes no room from new ones.
+ */
+static void test_room(void)
+{
+	const struct qp *responder;
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	unsigned int i;
+
+	world_start(MOOR_QP_RC);
+	responder = qp_find(w.g->nic, w.qp[1].qpn);
+	for (i = 0; i < 4; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], LONG, w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	while (i && wait_cq(0, &cqe) && !cqe.status)
+		i--;
+	ok(!i, "four READs");
+	ask_to_read(0);
+	for (i = 4; i < 8; i++)
+		ask_to_read(i);
+	ok(!responder->resp.fault.set, "an old one, asked for again, takes no room");
+	guest_stop(w.g);
+}
+
+/*
+ * WRITEs are sent again, and the key of the second has died meanwhile. The first
+ * is acknowledged yet; the second has failed, whatever an answer says of it.
+ */
+static bool is_dead_for_good(const char *first, const char *then)
+{
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe[3];
+	unsigned int i, n = 0;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	key = make_mr(w.g, PD, RIGHTS, w.buf[0], 4096);
+	set_timeout(8, 7);
+	impair(first);
+	for (i = 0; i < 3; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_WRITE, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], 64, i == 1 ? key : w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	revoke_key(w.g, key);
+	impair(then);
+	settle_timers(w.g, 3);
+	impair(NULL);
+	while (n < 3 && wait_cq(0, &cqe[n]))
+		n++;
+	guest_stop(w.g);
+	return n == 3 && !cqe[0].status &&
+	       cqe[1].status == MOOR_WC_LOC_PROT_ERR &&
+	       cqe[2].status == MOOR_WC_WR_FLUSH_ERR;
+}
+
+/* Late answers to what was sent at first, of which some are lost. */
+static void test_dead_keys(void)
+{
+	unsigned int i, good = 0;
+	char then[32];
+
+	ok(is_dead_for_good("lose=100", "delay=100"),
+	   "a key dies before its WRITE is sent again");
+	for (i = 0; i < 24; i++) {
+		snprintf(then, sizeof(then), "delay=100,lose=%u", 3 * i + 10);
+		good += is_dead_for_good("delay=100", then);
+	}
+	ok(good == i, "  and no late answer makes that good: %u of %u", good, i);
+}
+
 /* Unreliable: what arrives is whole and in order, and some does not. */
 static void test_uc(void)
 {
@@ -449,9 +570,12 @@ int main(void)
 	test_gap();
 	test_invalidate();
 	test_many_reads();
+	test_not_ready_for_long();
 	test_nothing_arrives();
 	test_codec();
 	guest_stop(w.g);
+	test_dead_keys();
+	test_room();
 	test_uc();
 	return done();
 }
