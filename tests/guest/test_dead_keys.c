@@ -188,7 +188,7 @@ static unsigned int is_dead(const struct use *use, uint32_t key, uint64_t addr,
 	fill(pair.b.buf, 2 * MESSAGE, 2);
 	fill(memory, SIZE, 3);
 	o = try_use(use, key, addr);
-	dead = !o.posted && o.status == error_of(use) &&
+	dead = !o.posted && ended_with(o.status, error_of(use)) &&
 	       (use->place != RECEIVE || receive_failed()) &&
 	       is_filled(pair.a.buf, 2 * MESSAGE, 1) &&
 	       is_filled(pair.b.buf, 2 * MESSAGE, 2) &&

@@ -151,7 +151,7 @@ static void expect(enum ibv_wr_opcode opcode, const struct ibv_mr *mr,
 {
 	struct outcome o = ask(&pair, opcode, mr->rkey, remote, length);
 
-	tap_ok(!o.posted && o.status == status, "%s: %s", what,
+	tap_ok(!o.posted && ended_with(o.status, status), "%s: %s", what,
 	       ibv_wc_status_str(o.status));
 	if (o.status)
 		revive(&pair);
@@ -278,8 +278,9 @@ static void test_window(enum ibv_mw_type type)
 	fill(pair.a.buf, 200, 9);
 	tap_ok(!ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, 100, 200).status &&
 	       holds(dm, 100, 200, 9), "and it works");
-	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, 101, 200).status,
-	       IBV_WC_REM_ACCESS_ERR, "in its range alone");
+	tap_ok(ended_with(ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, 101,
+			      200).status, IBV_WC_REM_ACCESS_ERR),
+	       "in its range alone");
 	revive(&pair);
 	tap_is(ibv_dealloc_mw(mw), 0, "dealloc");
 	tap_is(ibv_dereg_mr(mr), 0, "then dereg");

@@ -113,8 +113,8 @@ static bool is_refused(struct pair *by, uint32_t rkey)
 
 	fill(pair.b.buf, LENGTH, 1);
 	fill(by->a.buf, LENGTH, 2);
-	refused = ask(by, IBV_WR_RDMA_WRITE, rkey, start(), LENGTH).status ==
-		  IBV_WC_REM_ACCESS_ERR;
+	refused = ended_with(ask(by, IBV_WR_RDMA_WRITE, rkey, start(),
+				 LENGTH).status, IBV_WC_REM_ACCESS_ERR);
 	pair_reset(by);
 	return refused && is_filled(pair.b.buf, LENGTH, 1);
 }

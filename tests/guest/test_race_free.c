@@ -90,7 +90,7 @@ static void *send_on(void *arg)
 				tap_bail("a completion is lost");
 			if (!wc.status)
 				sender->good++;
-			else if (wc.status == error)
+			else if (ended_with(wc.status, error))
 				sender->refused++;
 			else if (!failed || wc.status != IBV_WC_WR_FLUSH_ERR)
 				sender->odd++;

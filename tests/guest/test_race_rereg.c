@@ -65,7 +65,7 @@ static bool is_all(const uint8_t *buf, size_t size, uint8_t value)
 /* All from one place, or the MR has shown two at once. */
 static void judge(const uint8_t *buf, const struct ibv_wc *wc)
 {
-	if (wc->status == IBV_WC_REM_ACCESS_ERR)
+	if (ended_with(wc->status, IBV_WC_REM_ACCESS_ERR))
 		atomic_fetch_add(&reads.refused, 1);
 	else if (wc->status && wc->status != IBV_WC_WR_FLUSH_ERR)
 		atomic_fetch_add(&reads.odd, 1);
@@ -215,7 +215,8 @@ static void race_one_write(struct late_write *write, int from,
 	memcpy(copy, old, LENGTH);
 	pthread_join(thread, NULL);
 	score->wrong += !!memcmp(copy, old, LENGTH);
-	if (o->posted || (o->status && o->status != IBV_WC_REM_ACCESS_ERR))
+	if (o->posted ||
+	    (o->status && !ended_with(o->status, IBV_WC_REM_ACCESS_ERR)))
 		score->wrong++;
 	else if (o->status)
 		score->refused++;

@@ -60,6 +60,13 @@ static enum ibv_wc_status from_afar(const struct subject *s,
 	return o.status;
 }
 
+static bool is_refused(const struct subject *s, enum ibv_wr_opcode opcode,
+		       uint64_t at, uint32_t length)
+{
+	return ended_with(from_afar(s, opcode, at, length),
+			  IBV_WC_REM_ACCESS_ERR);
+}
+
 /* Side b gathers from it or scatters to it; the other end is a's buffer. */
 static enum ibv_wc_status locally(const struct subject *s,
 				  enum ibv_wr_opcode opcode, uint64_t at,
@@ -144,16 +151,15 @@ static bool all_moves(const struct subject *s)
 static bool ends_hold(const struct subject *s)
 {
 	uint32_t length = min(SHORT, s->length), last = s->length - length;
-	const enum ibv_wc_status remote = IBV_WC_REM_ACCESS_ERR;
 	const enum ibv_wc_status local = IBV_WC_LOC_PROT_ERR;
 	bool good;
 
 	clear(s, 0, length);
 	clear(s, last, length);
-	good = from_afar(s, IBV_WR_RDMA_WRITE, -1ull, length) == remote &&
-	       from_afar(s, IBV_WR_RDMA_WRITE, last + 1, length) == remote &&
-	       from_afar(s, IBV_WR_RDMA_READ, -1ull, 1) == remote &&
-	       from_afar(s, IBV_WR_RDMA_READ, s->length, 1) == remote &&
+	good = is_refused(s, IBV_WR_RDMA_WRITE, -1ull, length) &&
+	       is_refused(s, IBV_WR_RDMA_WRITE, last + 1, length) &&
+	       is_refused(s, IBV_WR_RDMA_READ, -1ull, 1) &&
+	       is_refused(s, IBV_WR_RDMA_READ, s->length, 1) &&
 	       locally(s, IBV_WR_RDMA_READ, -1ull, length) == local &&
 	       locally(s, IBV_WR_RDMA_READ, last + 1, length) == local &&
 	       locally(s, IBV_WR_RDMA_WRITE, s->length, 1) == local;

@@ -44,6 +44,7 @@ struct pair {
 	struct side a, b;
 	union ibv_gid gid;
 	int gid_index;
+	uint32_t psn;				/* of the connection: each has its own */
 };
 
 /* What to post to a send queue. */
@@ -79,6 +80,8 @@ enum ibv_qp_state query_state(struct side *side);
 int post(struct side *side, const struct request *request);
 int post_receive(struct side *side, uint64_t wr_id, void *addr,
 		 uint32_t length, uint32_t lkey);
+bool impaired(void);
+bool ended_with(enum ibv_wc_status status, enum ibv_wc_status due);
 bool wait_wc(struct ibv_cq *cq, struct ibv_wc *wc);
 bool expect_wc(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status,
 	       struct ibv_wc *wc, const char *what);
