@@ -146,14 +146,15 @@ static enum placed begin_send(struct nic *nic, struct qp *qp,
 
 /*
  * A WRITE with immediate that is a single packet brings its receive along: that
- * is told why it was refused (IBA 11.6.2).
+ * is told why it was refused (IBA 11.6.2), unless nobody is (HWI UC-3).
  */
 static void tell_receive(struct nic *nic, struct qp *qp, const struct packet *p,
 			 struct responder_fault *fault)
 {
 	struct responder_fault of_receive;
 
-	if ((packet_form(p)->headers & PACKET_HAS_IMM) &&
+	if (qp->transport->acknowledged &&
+	    (packet_form(p)->headers & PACKET_HAS_IMM) &&
 	    p->dma_length <= 128u << qp->path_mtu &&
 	    take_receive(nic, qp, &of_receive) == PLACED)
 		fault->status = MOOR_WC_LOC_ACCESS_ERR;

@@ -224,6 +224,7 @@ TEST_CASE(uc_own_fault, "UC: the responder fails by its own receives, and nobody
 {
 	struct moor_sge sge = { .length = 64 };
 	struct moor_rq_wqe *raw;
+	struct send_wr wr;
 	struct pair p;
 
 	make_uc_pair(&p);
@@ -246,6 +247,19 @@ TEST_CASE(uc_own_fault, "UC: the responder fails by its own receives, and nobody
 	expect_cqe(&p.cq[1], 2, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 	expect(reaches_state(&p.qp[1], MOOR_QPS_ERR), "not in ERR");
 	expect_no_event(MOOR_EQ_ASYNC);
+
+	about("a malformed receive, after a WRITE_IMM that was refused");
+	reconnect(&p);
+	put_recv(&p.qp[1], 3, &sge, 1);
+	raw = at(p.qp[1].rq);
+	raw->num_sge = 255;
+	ring_recv(&p.qp[1]);
+	wr = uc_wr(&p, MOOR_WQE_WRITE_IMM, 64);
+	wr.rkey ^= 1;
+	is_dropped(&p, wr);
+	send_away(&p, uc_wr(&p, MOOR_WQE_SEND, 64));
+	expect_cqe(&p.cq[1], 3, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+	expect(reaches_state(&p.qp[1], MOOR_QPS_ERR), "not in ERR");
 
 	about("a producer index that makes no sense");
 	reconnect(&p);
