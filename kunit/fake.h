@@ -79,6 +79,7 @@ struct fake_moderation {
 struct fake_qp {
 	bool live;
 	u32 qpn;
+	u8 type;		/* enum moor_qp_type */
 	u32 pd;
 	u8 state;
 };

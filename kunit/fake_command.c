@@ -144,6 +144,9 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 
 	if (qpn >> 24 || qp->live)
 		return MOOR_CMD_BAD_INDEX;
+	if (cmd->type != MOOR_QP_RC &&
+	    (cmd->type != MOOR_QP_UC || !(fake_features(nic) & MOOR_FEATURE_UC)))
+		return MOOR_CMD_BAD_PARAM;
 	if (!test_bit(le32_to_cpu(cmd->send_cqn) % FAKE_MAX_CQ, nic->cqs) ||
 	    !test_bit(le32_to_cpu(cmd->recv_cqn) % FAKE_MAX_CQ, nic->cqs))
 		return MOOR_CMD_BAD_INDEX;
@@ -165,6 +168,7 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 		*qp = (struct fake_qp){
 			.live = true,
 			.qpn = qpn,
+			.type = cmd->type,
 			.pd = le32_to_cpu(cmd->pd),
 		};
 	return status;

@@ -54,7 +54,8 @@ u64 fake_features(const struct fake_nic *nic)
 	return (MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS |
 		MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B |
 		MOOR_FEATURE_FAST_REG | MOOR_FEATURE_DM |
-		MOOR_FEATURE_CQ_MODERATION) & ~nic->behave.no_features;
+		MOOR_FEATURE_CQ_MODERATION | MOOR_FEATURE_UC) &
+	       ~nic->behave.no_features;
 }
 
 static u64 fake_reg(struct fake_nic *nic, u32 offset)

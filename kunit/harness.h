@@ -96,6 +96,8 @@ const struct moor_mr_context *moor_kunit_entry(u32 key);
 /* queue.c */
 struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user);
 void moor_pair_open(struct kunit *test, struct moor_pair *pair);
+void moor_pair_open_type(struct kunit *test, struct moor_pair *pair,
+			 enum ib_qp_type type);
 void moor_pair_close(struct kunit *test, struct moor_pair *pair);
 
 #endif /* MOOR_KUNIT_HARNESS_H */

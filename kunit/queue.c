@@ -30,11 +30,13 @@ struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user)
 }
 
 /**
- * moor_pair_open - a queue pair in RESET, with its CQ, PD and process
+ * moor_pair_open_type - a queue pair in RESET, with its CQ, PD and process
  * @test: case
  * @pair: filled in, for moor_pair_close()
+ * @type: of the queue pair
  */
-void moor_pair_open(struct kunit *test, struct moor_pair *pair)
+void moor_pair_open_type(struct kunit *test, struct moor_pair *pair,
+			 enum ib_qp_type type)
 {
 	unsigned long ring;
 	struct moor_create_qp_req req = {
@@ -43,7 +45,7 @@ void moor_pair_open(struct kunit *test, struct moor_pair *pair)
 	};
 	struct ib_qp_init_attr attr = {
 		.cap = { 64, 64, 1, 1, 0 },
-		.qp_type = IB_QPT_RC,
+		.qp_type = type,
 	};
 	struct ib_udata *udata;
 
@@ -62,11 +64,16 @@ void moor_pair_open(struct kunit *test, struct moor_pair *pair)
 		.pd = pair->pd,
 		.send_cq = &pair->cq->ibcq,
 		.recv_cq = &pair->cq->ibcq,
-		.qp_type = IB_QPT_RC,
+		.qp_type = type,
 	};
 	udata = moor_user_udata(test, pair->user, &req, sizeof(req),
 				sizeof(struct moor_create_qp_resp));
 	KUNIT_ASSERT_EQ(test, moor_create_qp(&pair->qp->ibqp, &attr, udata), 0);
+}
+
+void moor_pair_open(struct kunit *test, struct moor_pair *pair)
+{
+	moor_pair_open_type(test, pair, IB_QPT_RC);
 }
 
 void moor_pair_close(struct kunit *test, struct moor_pair *pair)

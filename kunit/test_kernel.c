@@ -24,12 +24,13 @@ static void tell(struct ib_cq *cq, void *context)
 	((struct kernel_pair *)context)->told++;
 }
 
-static struct kernel_pair *pair_open(struct kunit *test)
+static struct kernel_pair *pair_open_type(struct kunit *test,
+					  enum ib_qp_type type)
 {
 	struct kernel_pair *pair = kunit_kzalloc(test, sizeof(*pair), GFP_KERNEL);
 	struct ib_cq_init_attr cq_attr = { .cqe = 2 * DEPTH };
 	struct ib_qp_init_attr qp_attr = {
-		.qp_type = IB_QPT_RC,
+		.qp_type = type,
 		.cap = { DEPTH, DEPTH, 2, 1, 0 },
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 	};
@@ -51,11 +52,22 @@ static struct kernel_pair *pair_open(struct kunit *test)
 	return pair;
 }
 
-static void pair_close(struct kunit *test, struct kernel_pair *pair)
+static struct kernel_pair *pair_open(struct kunit *test)
+{
+	return pair_open_type(test, IB_QPT_RC);
+}
+
+static void pair_close_qp(struct kunit *test, struct kernel_pair *pair)
 {
 	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
 	ib_destroy_cq(&pair->cq->ibcq);
 	ib_dealloc_pd(pair->pd);
+}
+
+/* The last one: nothing is left. */
+static void pair_close(struct kunit *test, struct kernel_pair *pair)
+{
+	pair_close_qp(test, pair);
 	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->qps));
 	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->fast_mrs));
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&pair->mdev->mw_keys), 0);
@@ -132,6 +144,50 @@ static void kernel_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), DEPTH);
 	pair_close(test, pair);
+}
+
+/* What needs an answer is not posted to a queue that gets none. */
+static void kernel_post_uc(struct kunit *test)
+{
+	static const enum ib_wr_opcode posted[] = {
+		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE,
+		IB_WR_RDMA_WRITE_WITH_IMM, IB_WR_LOCAL_INV,
+	}, refused[] = {
+		IB_WR_RDMA_READ, IB_WR_ATOMIC_CMP_AND_SWP,
+		IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_SEND_WITH_INV,
+	};
+	struct kernel_pair *rc = pair_open(test);
+	struct kernel_pair *uc = pair_open_type(test, IB_QPT_UC);
+	struct ib_sge sge = { .addr = 0x1000, .length = 8, .lkey = 44 };
+	union {
+		struct ib_rdma_wr rdma;
+		struct ib_atomic_wr atomic;
+	} wr = {};
+	const struct ib_send_wr *bad;
+	u32 i;
+
+	wr.atomic.wr.sg_list = &sge;
+	wr.atomic.wr.num_sge = 1;
+	for (i = 0; i < ARRAY_SIZE(posted); i++) {
+		wr.atomic.wr.opcode = posted[i];
+		KUNIT_EXPECT_EQ(test, ib_post_send(&uc->qp->ibqp, &wr.atomic.wr,
+						   NULL), 0);
+	}
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
+		bad = NULL;
+		wr.atomic.wr.opcode = refused[i];
+		KUNIT_EXPECT_EQ(test, ib_post_send(&uc->qp->ibqp, &wr.atomic.wr,
+						   &bad), -EINVAL);
+		KUNIT_EXPECT_PTR_EQ(test, bad, &wr.atomic.wr);
+		KUNIT_EXPECT_EQ(test, ib_post_send(&rc->qp->ibqp, &wr.atomic.wr,
+						   NULL), 0);
+	}
+	KUNIT_EXPECT_EQ(test, slot_value(&uc->qp->kernel.sq.slot),
+			ARRAY_SIZE(posted));
+	KUNIT_EXPECT_EQ(test, slot_value(&rc->qp->kernel.sq.slot),
+			ARRAY_SIZE(refused));
+	pair_close_qp(test, uc);
+	pair_close(test, rc);
 }
 
 /* A CQE ends its WQE and those before it; rings go round. */
@@ -402,6 +458,7 @@ static void fast_failed(struct kunit *test)
 
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
+	KUNIT_CASE(kernel_post_uc),
 	KUNIT_CASE(kernel_poll),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE(kernel_dead),

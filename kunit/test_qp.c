@@ -39,6 +39,7 @@ static const struct qp_case qp_cases_table[] = {
 	{ "not page-aligned", { 8, 32768, 4, 6, 4, 6 }, QP_CAP(16, 16, 1, 1, 0), -EINVAL },
 	{ "receive queue not mapped", { 0, 0x100000000000, 4, 6, 4, 6 },
 	  QP_CAP(16, 16, 1, 1, 0), -EFAULT },
+	{ "UC", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), 0, 2, IB_QPT_UC },
 	{ "UD", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_UD },
 	{ "unknown create flag", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
 	  0, IB_QPT_RC, 1 << 9 },
@@ -77,6 +78,7 @@ static void qp_input(struct kunit *test)
 	attr.send_cq = &cq->ibcq;
 	attr.recv_cq = &cq->ibcq;
 	qp->ibqp.device = &user->mdev->ibdev;
+	qp->ibqp.qp_type = attr.qp_type;
 	qp->ibqp.pd = pd;
 	qp->ibqp.send_cq = &cq->ibcq;
 	qp->ibqp.recv_cq = &cq->ibcq;
@@ -270,6 +272,82 @@ static void qp_states(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
+#define UC_TO_RTR	(IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN)
+#define UC_TO_RTS	(IB_QP_STATE | IB_QP_SQ_PSN)
+
+static const struct fake_qp *at_device(const struct moor_pair *pair)
+{
+	return &moor_kunit_nic()->qps[pair->qp->qpn % BIT(FAKE_QP_INDEX_BITS)];
+}
+
+/* UC has nothing that is about answers: what RC has to be told it is not. */
+static void qp_uc(struct kunit *test)
+{
+	static const int of_rc[] = {
+		IB_QP_MAX_DEST_RD_ATOMIC, IB_QP_MIN_RNR_TIMER, IB_QP_TIMEOUT,
+		IB_QP_RETRY_CNT, IB_QP_RNR_RETRY, IB_QP_MAX_QP_RD_ATOMIC,
+	};
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr = {}, seen;
+	struct moor_pair pair;
+	u32 i;
+
+	moor_pair_open_type(test, &pair, IB_QPT_UC);
+	KUNIT_EXPECT_EQ(test, at_device(&pair)->type, MOOR_QP_UC);
+	path_attr(&attr);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
+	for (i = 0; i < ARRAY_SIZE(of_rc); i++)
+		KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR,
+					   UC_TO_RTR | of_rc[i]), -EINVAL);
+	KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTR,
+				   UC_TO_RTR & ~IB_QP_RQ_PSN), -EINVAL);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTR, UC_TO_RTR), 0);
+	for (i = 0; i < ARRAY_SIZE(of_rc); i++)
+		KUNIT_EXPECT_EQ(test, move(&pair, &attr, IB_QPS_RTS,
+					   UC_TO_RTS | of_rc[i]), -EINVAL);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTS, UC_TO_RTS), 0);
+	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
+	KUNIT_EXPECT_EQ(test, init.qp_type, IB_QPT_UC);
+	KUNIT_EXPECT_EQ(test, seen.qp_state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, seen.dest_qp_num, 77);
+	KUNIT_EXPECT_EQ(test, seen.timeout, 0);
+	moor_pair_close(test, &pair);
+
+	moor_pair_open(test, &pair);
+	KUNIT_EXPECT_EQ(test, at_device(&pair)->type, MOOR_QP_RC);
+	moor_pair_close(test, &pair);
+}
+
+/* A device of 1.0 is not asked for what it does not announce. */
+static void qp_no_uc(struct kunit *test)
+{
+	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_UC);
+	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
+	struct ib_qp_init_attr attr = {
+		.cap = { 16, 16, 1, 1, 0 },
+		.qp_type = IB_QPT_UC,
+	};
+	struct ib_pd *pd = ib_alloc_pd(&mdev->ibdev, 0);
+	struct ib_cq *cq;
+	struct ib_qp *qp;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
+	cq = ib_create_cq(&mdev->ibdev, NULL, NULL, NULL, &cq_attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+	attr.send_cq = cq;
+	attr.recv_cq = cq;
+	qp = ib_create_qp(pd, &attr);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_CREATE_QP], 0);
+	attr.qp_type = IB_QPT_RC;
+	qp = ib_create_qp(pd, &attr);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), 0);
+	if (!IS_ERR(qp))
+		ib_destroy_qp(qp);
+	ib_destroy_cq(cq);
+	ib_dealloc_pd(pd);
+}
+
 struct modify {
 	const char *name;
 	int mask;
@@ -412,6 +490,8 @@ static struct kunit_case qp_cases[] = {
 	KUNIT_CASE(qp_undo_refused),
 	KUNIT_CASE(qp_exhaustion),
 	KUNIT_CASE(qp_states),
+	KUNIT_CASE(qp_uc),
+	KUNIT_CASE(qp_no_uc),
 	KUNIT_CASE_PARAM(qp_modify_bad, modify_gen_params),
 	KUNIT_CASE(qp_modify_refused),
 	KUNIT_CASE(qp_events),

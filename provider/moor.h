@@ -392,6 +392,7 @@ int moor_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr);
 
 /* wr.c */
-int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, uint64_t send_ops);
+int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
+		       uint64_t send_ops);
 
 #endif /* MOOR_PROVIDER_H */

@@ -15,6 +15,7 @@
 #define OP_GATHERS	(1 << 3)	/* reads local memory: inline is possible */
 #define OP_INV		(1 << 4)	/* names a key to invalidate */
 #define OP_LOCAL	(1 << 5)	/* moves no data */
+#define OP_RC		(1 << 6)	/* of RC alone (HWI UC-1) */
 #define OP_KNOWN	(1 << 7)
 
 struct op_info {
@@ -30,13 +31,13 @@ static const struct op_info ops[] = {
 	[IBV_WR_SEND] = { MOOR_WQE_SEND, OP_KNOWN | OP_GATHERS },
 	[IBV_WR_SEND_WITH_IMM] = { MOOR_WQE_SEND_IMM,
 				OP_KNOWN | OP_GATHERS | OP_IMM },
-	[IBV_WR_RDMA_READ] = { MOOR_WQE_READ, OP_KNOWN | OP_REMOTE },
+	[IBV_WR_RDMA_READ] = { MOOR_WQE_READ, OP_KNOWN | OP_REMOTE | OP_RC },
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = { MOOR_WQE_CMP_SWAP,
-				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
+				OP_KNOWN | OP_REMOTE | OP_ATOMIC | OP_RC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MOOR_WQE_FETCH_ADD,
-				OP_KNOWN | OP_REMOTE | OP_ATOMIC },
+				OP_KNOWN | OP_REMOTE | OP_ATOMIC | OP_RC },
 	[IBV_WR_SEND_WITH_INV] = { MOOR_WQE_SEND_INV,
-				OP_KNOWN | OP_GATHERS | OP_INV },
+				OP_KNOWN | OP_GATHERS | OP_INV | OP_RC },
 	[IBV_WR_LOCAL_INV] = { MOOR_WQE_LOCAL_INV,
 				OP_KNOWN | OP_LOCAL | OP_INV },
 	[IBV_WR_BIND_MW] = { MOOR_WQE_BIND_MW, OP_KNOWN | OP_LOCAL },
@@ -130,7 +131,8 @@ static int put_wqe(const struct moor_qp *qp, uint32_t index,
 		     wr->num_sge < 0))
 		return EINVAL;
 	op = &ops[wr->opcode];
-	if (unlikely(!(op->traits & OP_KNOWN)))
+	if (unlikely(!(op->traits & OP_KNOWN) ||
+		     (op->traits & OP_RC && qp->vqp.qp.qp_type != IBV_QPT_RC)))
 		return EINVAL;
 
 	wqe->opcode = op->opcode;

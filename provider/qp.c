@@ -187,7 +187,7 @@ static void report_cap(const struct moor_qp *qp, struct ibv_qp_cap *cap)
 static int check_attr(const struct ibv_context *context,
 		      const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->qp_type != IBV_QPT_RC ||
+	if ((attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC) ||
 	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
 	    attr->srq)
 		return EOPNOTSUPP;
@@ -274,7 +274,8 @@ static int init_wr_ops(struct moor_qp *qp,
 {
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return 0;
-	return moor_qp_set_wr_ops(&qp->vqp.qp_ex, attr->send_ops_flags);
+	return moor_qp_set_wr_ops(&qp->vqp.qp_ex, attr->qp_type,
+				  attr->send_ops_flags);
 }
 
 /*

@@ -8,15 +8,18 @@
 
 #include "sq.h"
 
-#define SUPPORTED_OPS	(IBV_QP_EX_WITH_RDMA_WRITE | \
+/* HWI UC-1 */
+#define UC_OPS		(IBV_QP_EX_WITH_RDMA_WRITE | \
 			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 			 IBV_QP_EX_WITH_SEND | \
 			 IBV_QP_EX_WITH_SEND_WITH_IMM | \
+			 IBV_QP_EX_WITH_LOCAL_INV | \
+			 IBV_QP_EX_WITH_BIND_MW)
+
+#define RC_OPS		(UC_OPS | \
 			 IBV_QP_EX_WITH_RDMA_READ | \
 			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
-			 IBV_QP_EX_WITH_LOCAL_INV | \
-			 IBV_QP_EX_WITH_BIND_MW | \
 			 IBV_QP_EX_WITH_SEND_WITH_INV)
 
 static void wr_start(struct ibv_qp_ex *ibqp)
@@ -270,14 +273,16 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 
 /**
  * moor_qp_set_wr_ops - set the functions of an extended QP
- * @qp: the QP, RC
+ * @qp: the QP
+ * @type: its type, RC or UC
  * @send_ops: IBV_QP_EX_WITH_* that it is to have
  *
  * Returns 0, or EOPNOTSUPP if one of them is not supported.
  */
-int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, uint64_t send_ops)
+int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
+		       uint64_t send_ops)
 {
-	if (!check_comp_mask(send_ops, SUPPORTED_OPS))
+	if (!check_comp_mask(send_ops, type == IBV_QPT_RC ? RC_OPS : UC_OPS))
 		return EOPNOTSUPP;
 
 	qp->wr_start = wr_start;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
 # Debian's ibverbs-utils and perftest, server and client in one guest. What they
-# say of their own success is believed; ibv_rc_pingpong -c checks the data.
+# say of their own success is believed; the pingpongs' -c checks the data.
 set -uo pipefail
 
 dev=
@@ -51,14 +51,17 @@ check() {	# COMMAND...: a test point
 	fi
 }
 
-pingpong() { check ibv_rc_pingpong -d "$dev" -g "$gid" -n 200 "$@"; }
+pingpong() { check "ibv_$1_pingpong" -d "$dev" -g "$gid" -n 200 "${@:2}"; }
 perf() { check "$1" -d "$dev" -x "$gid" -F "${@:2}"; }
 
-pingpong -c
-pingpong -c -s 100000 -m 4096
-pingpong -c -e
-pingpong -c -t
-pingpong -c -N
+pingpong rc -c
+pingpong rc -c -s 100000 -m 4096
+pingpong rc -c -e
+pingpong rc -c -t
+pingpong rc -c -N
+pingpong uc -c
+pingpong uc -c -s 100000 -m 4096
+pingpong uc -e
 perf ib_send_bw -n 200 -s 4096 -b
 perf ib_send_lat -n 200
 perf ib_write_bw -n 200 -s 65536 -q 4
@@ -66,5 +69,9 @@ perf ib_read_bw -n 200 -s 65536
 perf ib_read_lat -n 200 -e
 perf ib_atomic_bw -n 200 -A FETCH_AND_ADD
 perf ib_atomic_lat -n 200 -A CMP_AND_SWAP
+perf ib_send_bw -c UC -n 200 -s 4096
+perf ib_send_lat -c UC -n 200
+perf ib_write_bw -c UC -n 200 -s 65536 -q 4
+perf ib_write_lat -c UC -n 200
 echo "1..$number"
 exit "$failed"

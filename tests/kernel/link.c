@@ -39,7 +39,7 @@ static struct ib_cq *open_cq(struct link *link)
 static struct ib_qp *open_qp(struct link *link, int side)
 {
 	struct ib_qp_init_attr attr = {
-		.qp_type = IB_QPT_RC,
+		.qp_type = link->how.type,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.send_cq = link->cq[side],
 		.recv_cq = link->cq[side],
@@ -84,8 +84,9 @@ static int modify(struct link *link, int side, enum ib_qp_state state)
 		break;
 	case IB_QPS_RTR:
 		mask |= IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |
-			IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
-			IB_QP_MIN_RNR_TIMER;
+			IB_QP_RQ_PSN;
+		if (link->how.type == IB_QPT_RC)
+			mask |= IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER;
 		attr.ah_attr.type = RDMA_AH_ATTR_TYPE_ROCE;
 		rdma_ah_set_port_num(&attr.ah_attr, PORT);
 		rdma_ah_set_grh(&attr.ah_attr, NULL, 0, link->gid->index, 64, 0);
@@ -95,8 +96,10 @@ static int modify(struct link *link, int side, enum ib_qp_state state)
 					attr.ah_attr.roce.dmac);
 		break;
 	case IB_QPS_RTS:
-		mask |= IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
-			IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC;
+		mask |= IB_QP_SQ_PSN;
+		if (link->how.type == IB_QPT_RC)
+			mask |= IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
+				IB_QP_RNR_RETRY | IB_QP_MAX_QP_RD_ATOMIC;
 		break;
 	default:
 		break;
@@ -173,6 +176,7 @@ bool link_open(struct link *link, struct ib_device *dev, struct link_how how)
 	int i;
 
 	*link = (struct link){ .dev = dev, .how = how };
+	link->how.type = how.type ?: IB_QPT_RC;
 	link->how.depth = how.depth ?: LINK_DEPTH;
 	link->how.max_sge = how.max_sge ?: 4;
 	link->gid = find_gid(dev);

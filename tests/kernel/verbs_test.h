@@ -17,6 +17,7 @@ void __printf(1, 2) note(const char *text, ...);
 
 /* How a link is made; zero: the usual way. */
 struct link_how {
+	enum ib_qp_type type;		/* RC, unless it is said to be UC */
 	enum ib_poll_context poll_ctx;	/* with @alloc_cq */
 	bool alloc_cq;			/* by ib_alloc_cq(): completions go to wr_cqe */
 	bool no_connect;		/* both queue pairs stay in RESET */
@@ -123,6 +124,7 @@ extern const struct verbs_test invalid_tests[];
 extern const struct verbs_test queue_tests[];
 extern const struct verbs_test state_tests[];
 extern const struct verbs_test rw_tests[];
+extern const struct verbs_test uc_tests[];
 extern const struct verbs_test figure_tests[];
 
 #endif /* MOOR_VERBS_TEST_H */

@@ -21,6 +21,7 @@ static int connect_to_itself(struct side *side)
 		path = (struct pair){ .ctx = side->qp->context, .config = pair_defaults };
 		pair_find_gid(&path);
 	}
+	path.config.type = side->qp->qp_type;
 	err = modify_to_init(&path, side);
 	err = err ? err : modify_to_rtr(&path, side, side->qp->qp_num);
 	return err ? err : modify_to_rts(&path, side);

@@ -217,12 +217,13 @@ static int end_cq(struct node *node)
 }
 
 /* An imported PD is of another context than the CQs, which has to be refused. */
-static int make_qp(struct life *life, struct node *node)
+static int make_qp_of(struct life *life, struct node *node,
+		      enum ibv_qp_type type)
 {
 	struct ibv_pd *pd = node->need[0]->pd;
 	struct ibv_qp_init_attr attr = {
 		.send_cq = node->need[1]->cq, .recv_cq = node->need[2]->cq,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = type,
 		.cap = { .max_send_wr = 16, .max_recv_wr = 16,
 			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
@@ -238,6 +239,16 @@ static int make_qp(struct life *life, struct node *node)
 		pd = node_real(node->need[0])->pd;
 	}
 	return made(node->side.qp, ibv_create_qp(pd, &attr));
+}
+
+static int make_qp(struct life *life, struct node *node)
+{
+	return make_qp_of(life, node, IBV_QPT_RC);
+}
+
+static int make_uc(struct life *life, struct node *node)
+{
+	return make_qp_of(life, node, IBV_QPT_UC);
 }
 
 static int end_qp(struct node *node)
@@ -267,6 +278,7 @@ const struct kind kinds[] = {
 	KIND(cq, CQ, end_cq, true),
 	KIND(cq_on, CQ, end_cq, true, CHANNEL),
 	KIND(qp, QP, end_qp, false, ANY_PD, CQ, CQ),
+	KIND(uc, QP, end_qp, false, ANY_PD, CQ, CQ),
 	ACT(binder, KERNEL_PD),
 	ACT(bind, WINDOW, TARGET),
 	ACT(unbind, WINDOW),

@@ -21,6 +21,7 @@
 #define IMPAIRED_TIMEOUT	10
 
 const struct pair_config pair_defaults = {
+	.type = IBV_QPT_RC,
 	.buffer_size = 65536,
 	.send_wr = 16, .recv_wr = 16, .sge = 4, .inline_data = 64,
 	.mtu = IBV_MTU_1024,
@@ -89,7 +90,7 @@ static struct ibv_qp *create_qp(struct pair *pair, struct side *side)
 			.max_recv_sge = config->sge,
 			.max_inline_data = config->inline_data,
 		},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = config->type,
 		.sq_sig_all = config->sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pair->pd,
@@ -200,6 +201,12 @@ int modify_to_init(struct pair *pair, struct side *side)
 			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+/* What is about answers an unreliable connection is not told. */
+static int mask_for(const struct pair *pair, int common, int of_rc)
+{
+	return IBV_QP_STATE | common | (pair->config.type == IBV_QPT_RC ? of_rc : 0);
+}
+
 int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 {
 	struct ibv_qp_attr attr = {
@@ -220,9 +227,11 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 		},
 	};
 
-	return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
-			     IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	return ibv_modify_qp(side->qp, &attr,
+			     mask_for(pair, IBV_QP_AV | IBV_QP_PATH_MTU |
+				      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+				      IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER));
 }
 
 int modify_to_rts(struct pair *pair, struct side *side)
@@ -236,9 +245,10 @@ int modify_to_rts(struct pair *pair, struct side *side)
 		.max_rd_atomic = 4,
 	};
 
-	return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return ibv_modify_qp(side->qp, &attr,
+			     mask_for(pair, IBV_QP_SQ_PSN, IBV_QP_TIMEOUT |
+				      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				      IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 int modify_to(struct side *side, enum ibv_qp_state state)

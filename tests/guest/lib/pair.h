@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two RC queue pairs of one process, connected to each other, with a CQ for
- * each queue and a registered buffer each.
+ * Two queue pairs of one process, connected to each other, with a CQ for each queue
+ * and a registered buffer each.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -15,6 +15,7 @@
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct pair_config {
+	enum ibv_qp_type type;		/* RC or UC */
 	size_t buffer_size;
 	uint32_t send_wr, recv_wr, sge, inline_data;
 	enum ibv_mtu mtu;

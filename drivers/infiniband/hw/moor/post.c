@@ -97,9 +97,20 @@ static int moor_put_atomic(struct moor_sq_wqe *wqe, const struct ib_send_wr *wr)
 			     1);
 }
 
+/* Opcodes that UC does not have (HWI UC-1). */
+static bool moor_is_of_rc(enum ib_wr_opcode opcode)
+{
+	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_SEND_WITH_INV ||
+	       opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 static int moor_put_wqe(struct moor_qp *qp, struct moor_sq_wqe *wqe,
 			const struct ib_send_wr *wr)
 {
+	if (qp->ibqp.qp_type != IB_QPT_RC && moor_is_of_rc(wr->opcode))
+		return -EINVAL;
+
 	switch (wr->opcode) {
 	case IB_WR_RDMA_WRITE:
 		return moor_put_rdma(qp, wqe, wr, MOOR_WQE_WRITE);

@@ -83,12 +83,18 @@ struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm)
 	return owner;
 }
 
+static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type)
+{
+	return type == IB_QPT_RC ||
+	       (type == IB_QPT_UC && mdev->caps.features & MOOR_FEATURE_UC);
+}
+
 static int moor_qp_check_attr(const struct moor_dev *mdev,
 			      const struct ib_qp_init_attr *attr)
 {
 	const struct ib_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IB_QPT_RC)
+	if (!moor_qp_has_type(mdev, attr->qp_type))
 		return -EOPNOTSUPP;
 	if (attr->create_flags || attr->srq || attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
