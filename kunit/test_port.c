@@ -67,38 +67,187 @@ static void watch(struct ib_event_handler *handler, struct ib_event *event)
 		complete(&watcher->seen);
 }
 
-struct event_case {
+static void watch_begin(struct watcher *watcher, struct moor_dev *mdev,
+			enum ib_event_type event)
+{
+	watcher->event = event;
+	init_completion(&watcher->seen);
+	INIT_IB_EVENT_HANDLER(&watcher->handler, &mdev->ibdev, watch);
+	ib_register_event_handler(&watcher->handler);
+}
+
+static void watch_end(struct kunit *test, struct watcher *watcher)
+{
+	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&watcher->seen, 100 * HZ),
+			0);
+	ib_unregister_event_handler(&watcher->handler);
+}
+
+static int netdev_up(struct net_device *netdev, bool up)
+{
+	int err = 0;
+
+	rtnl_lock();
+	if (up)
+		err = dev_open(netdev, NULL);
+	else
+		dev_close(netdev);
+	rtnl_unlock();
+	return err;
+}
+
+static enum ib_port_state port_state(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct ib_port_attr attr = {};
+
+	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &attr), 0);
+	KUNIT_EXPECT_EQ(test, attr.phys_state, attr.state == IB_PORT_ACTIVE ?
+			IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_DISABLED);
+	return attr.state;
+}
+
+/* The NIC's link changes; it says so in STATUS, and if it is asked to, by an event. */
+static void link_set(bool up)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	WRITE_ONCE(nic->status, up ? nic->status | MOOR_STATUS_LINK_UP :
+				     nic->status & ~MOOR_STATUS_LINK_UP);
+}
+
+static void link_event(bool up)
+{
+	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC,
+		       up ? MOOR_EVENT_PORT_UP : MOOR_EVENT_PORT_DOWN, 0);
+}
+
+/* The driver does not look by itself any more. */
+static void stop_looking(struct kunit *test, struct moor_dev *mdev)
+{
+	mod_delayed_work(moor_wq, &mdev->health_work, 3600 * HZ);
+	/* One that was under way leaves the time as it is. */
+	flush_work(&mdev->health_work.work);
+	KUNIT_ASSERT_TRUE(test, delayed_work_pending(&mdev->health_work));
+}
+
+/* The port is up if the interface is and the link is, and an event says so. */
+static void port_states(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct watcher watcher;
+	int i;
+
+	KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
+	for (i = 0; i < 2; i++) {
+		watch_begin(&watcher, mdev, IB_EVENT_PORT_ACTIVE);
+		KUNIT_ASSERT_EQ(test, netdev_up(mdev->netdev, true), 0);
+		watch_end(test, &watcher);
+		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_ACTIVE);
+
+		stop_looking(test, mdev);
+		link_set(false);
+		watch_begin(&watcher, mdev, IB_EVENT_PORT_ERR);
+		link_event(false);
+		watch_end(test, &watcher);
+		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
+		KUNIT_EXPECT_FALSE(test, netif_carrier_ok(mdev->netdev));
+
+		link_set(true);
+		watch_begin(&watcher, mdev, IB_EVENT_PORT_ACTIVE);
+		link_event(true);
+		watch_end(test, &watcher);
+		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_ACTIVE);
+
+		watch_begin(&watcher, mdev, IB_EVENT_PORT_ERR);
+		netdev_up(mdev->netdev, false);
+		watch_end(test, &watcher);
+		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
+		KUNIT_EXPECT_TRUE(test, netif_carrier_ok(mdev->netdev));
+	}
+}
+
+/* An event that came late or was lost: it is STATUS that counts. */
+static void port_authority(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct net_device *netdev = mdev->netdev;
+	int ups = atomic_read(&netdev->carrier_up_count);
+	int downs = atomic_read(&netdev->carrier_down_count);
+
+	link_event(false);
+	link_event(true);
+	link_event(false);
+	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC, MOOR_EVENT_COMM_EST, ~0U);
+	moor_kunit_wait(test, READ_ONCE(mdev->async_eq.consumer) >= 4);
+	flush_delayed_work(&mdev->health_work);
+	KUNIT_EXPECT_TRUE(test, netif_carrier_ok(netdev));
+	KUNIT_EXPECT_EQ(test, atomic_read(&netdev->carrier_down_count), downs);
+	link_set(false);
+	moor_kunit_wait(test, !netif_carrier_ok(netdev));
+	link_set(true);
+	moor_kunit_wait(test, netif_carrier_ok(netdev));
+	KUNIT_EXPECT_EQ(test, atomic_read(&netdev->carrier_up_count), ups + 1);
+}
+
+struct gone_case {
 	const char *name;
-	u8 type;
-	enum ib_event_type event;
+	u32 status;
+	pci_channel_state_t channel;
 };
 
-static const struct event_case event_cases[] = {
-	{ "port up", MOOR_EVENT_PORT_UP, IB_EVENT_PORT_ACTIVE },
-	{ "port down", MOOR_EVENT_PORT_DOWN, IB_EVENT_PORT_ERR },
-	{ "device fatal", MOOR_EVENT_DEVICE_FATAL, IB_EVENT_DEVICE_FATAL },
+static const struct gone_case gone_cases[] = {
+	{ "off the bus", ~0U, pci_channel_io_normal },
+	{ "fatal", MOOR_STATUS_READY | MOOR_STATUS_ENABLED | MOOR_STATUS_FATAL |
+		   MOOR_STATUS_LINK_UP, pci_channel_io_normal },
+	{ "not enabled", MOOR_STATUS_READY | MOOR_STATUS_LINK_UP,
+	  pci_channel_io_normal },
+	{ "frozen", MOOR_STATUS_READY | MOOR_STATUS_ENABLED | MOOR_STATUS_LINK_UP,
+	  pci_channel_io_frozen },
 };
 
-static void event_desc(const struct event_case *c, char *desc)
+static void gone_desc(const struct gone_case *c, char *desc)
 {
 	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(event, event_cases, event_desc);
+KUNIT_ARRAY_PARAM(gone, gone_cases, gone_desc);
 
-static void port_event(struct kunit *test)
+/* Whatever its bits say: a device that is gone has no link, not for a moment. */
+static void port_gone(struct kunit *test)
 {
-	const struct event_case *c = test->param_value;
+	const struct gone_case *c = test->param_value;
+	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
-	struct watcher watcher = { .event = c->event };
+	struct net_device *netdev = mdev->netdev;
+	struct watcher watcher;
+	int ups;
 
-	init_completion(&watcher.seen);
-	INIT_IB_EVENT_HANDLER(&watcher.handler, &mdev->ibdev, watch);
-	ib_register_event_handler(&watcher.handler);
-	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC, c->type, 0);
-	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&watcher.seen, 100 * HZ),
-			0);
-	ib_unregister_event_handler(&watcher.handler);
+	KUNIT_ASSERT_EQ(test, netdev_up(netdev, true), 0);
+	link_set(false);
+	link_event(false);
+	moor_kunit_wait(test, !netif_carrier_ok(netdev));
+	ups = atomic_read(&netdev->carrier_up_count);
+
+	watch_begin(&watcher, mdev, IB_EVENT_DEVICE_FATAL);
+	mdev->pdev->error_state = c->channel;
+	WRITE_ONCE(nic->status, c->status);
+	watch_end(test, &watcher);
+	KUNIT_EXPECT_EQ(test, atomic_read(&netdev->carrier_up_count), ups);
+	KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
+	mdev->pdev->error_state = pci_channel_io_normal;
+}
+
+/* Told by an event alone. */
+static void port_fatal_event(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct watcher watcher;
+
+	watch_begin(&watcher, mdev, IB_EVENT_DEVICE_FATAL);
+	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC, MOOR_EVENT_DEVICE_FATAL, 0);
+	watch_end(test, &watcher);
+	KUNIT_EXPECT_FALSE(test, netif_carrier_ok(mdev->netdev));
 }
 
 /* The asynchronous EQ more than once around, with room made on the way. */
@@ -146,19 +295,6 @@ static void port_netdev(struct kunit *test)
 			NETDEV_TX_OK);
 	dev_get_stats(netdev, &stats);
 	KUNIT_EXPECT_EQ(test, stats.tx_dropped, 1);
-}
-
-static int netdev_up(struct net_device *netdev, bool up)
-{
-	int err = 0;
-
-	rtnl_lock();
-	if (up)
-		err = dev_open(netdev, NULL);
-	else
-		dev_close(netdev);
-	rtnl_unlock();
-	return err;
 }
 
 /* With the interface up the core makes GIDs, and the device has them too. */
@@ -275,7 +411,10 @@ static void port_ah(struct kunit *test)
 
 static struct kunit_case port_cases[] = {
 	KUNIT_CASE(port_device),
-	KUNIT_CASE_PARAM(port_event, event_gen_params),
+	KUNIT_CASE(port_states),
+	KUNIT_CASE(port_authority),
+	KUNIT_CASE_PARAM(port_gone, gone_gen_params),
+	KUNIT_CASE(port_fatal_event),
 	KUNIT_CASE(port_many_events),
 	KUNIT_CASE(port_netdev),
 	KUNIT_CASE(port_gids),

@@ -235,8 +235,8 @@ static int do_no_cq_event(void)
 	return look_for_cq_event(500) == EAGAIN ? 0 : EEXIST;
 }
 
-/* Waits until the kernel says that the device is gone; skips other events. */
-static int do_fatal_event(void)
+/* Waits for an asynchronous event; skips others. */
+static int wait_for_event(enum ibv_event_type type)
 {
 	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
@@ -247,8 +247,23 @@ static int do_fatal_event(void)
 		if (ibv_get_async_event(ctx, &event))
 			return errno;
 		ibv_ack_async_event(&event);
-	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
+	} while (event.event_type != type);
 	return 0;
+}
+
+static int do_fatal_event(void)
+{
+	return wait_for_event(IBV_EVENT_DEVICE_FATAL);
+}
+
+static int do_port_active_event(void)
+{
+	return wait_for_event(IBV_EVENT_PORT_ACTIVE);
+}
+
+static int do_port_err_event(void)
+{
+	return wait_for_event(IBV_EVENT_PORT_ERR);
 }
 
 static int do_port_state(void)
@@ -282,6 +297,8 @@ static const struct {
 	{ "open", do_open }, { "shut", do_shut },
 	{ "complete", do_complete }, { "cq_event", do_cq_event },
 	{ "no_cq_event", do_no_cq_event }, { "fatal_event", do_fatal_event },
+	{ "port_active_event", do_port_active_event },
+	{ "port_err_event", do_port_err_event },
 	{ "port_state", do_port_state }, { "close", do_close },
 };
 

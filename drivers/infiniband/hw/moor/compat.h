@@ -93,6 +93,58 @@ static inline int ib_no_udata_io(struct ib_udata *udata)
 #define ib_respond_udata(udata, rep)					\
 	_ib_respond_udata(udata, &(rep), sizeof(rep))
 
+static inline enum ib_port_state
+ib_get_curr_port_state(struct net_device *netdev)
+{
+	return netif_running(netdev) && netif_carrier_ok(netdev) ?
+	       IB_PORT_ACTIVE : IB_PORT_DOWN;
+}
+
+/* 6.12's core makes no port events of what becomes of the interface. */
+struct moor_port_events {
+	struct notifier_block nb;
+	struct net_device *netdev;
+	enum ib_port_state last;	/* protected by RTNL */
+};
+
+static inline int moor_port_changed(struct notifier_block *nb,
+				    unsigned long what, void *info)
+{
+	struct moor_port_events *events =
+		container_of(nb, struct moor_port_events, nb);
+	enum ib_port_state state = ib_get_curr_port_state(events->netdev);
+	struct ib_event event = { .element.port_num = MOOR_PORT };
+
+	if (netdev_notifier_info_to_dev(info) != events->netdev ||
+	    (what != NETDEV_UP && what != NETDEV_DOWN && what != NETDEV_CHANGE) ||
+	    state == events->last)
+		return NOTIFY_DONE;
+	events->last = state;
+	event.event = state == IB_PORT_ACTIVE ? IB_EVENT_PORT_ACTIVE :
+						IB_EVENT_PORT_ERR;
+	event.device = ib_device_get_by_netdev(events->netdev,
+					       RDMA_DRIVER_UNKNOWN);
+	if (event.device) {
+		ib_dispatch_event(&event);
+		ib_device_put(event.device);
+	}
+	return NOTIFY_DONE;
+}
+
+static inline int moor_port_events_start(struct moor_port_events *events,
+					 struct net_device *netdev)
+{
+	events->nb.notifier_call = moor_port_changed;
+	events->netdev = netdev;
+	events->last = IB_PORT_DOWN;
+	return register_netdevice_notifier(&events->nb);
+}
+
+static inline void moor_port_events_stop(struct moor_port_events *events)
+{
+	unregister_netdevice_notifier(&events->nb);
+}
+
 static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 				    struct ib_udata *udata)
 {
@@ -108,6 +160,19 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 #else /* 7.2 and later */
 
 #include <rdma/uverbs_std_types.h>
+
+struct moor_port_events {
+};
+
+static inline int moor_port_events_start(struct moor_port_events *events,
+					 struct net_device *netdev)
+{
+	return 0;
+}
+
+static inline void moor_port_events_stop(struct moor_port_events *events)
+{
+}
 
 static inline struct ib_mr *
 moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,

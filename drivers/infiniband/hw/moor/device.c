@@ -114,12 +114,11 @@ static int moor_query_port(struct ib_device *ibdev, u32 port,
 			   struct ib_port_attr *attr)
 {
 	struct moor_dev *mdev = to_mdev(ibdev);
-	u32 status = moor_read32(mdev->regs, MOOR_REG_STATUS);
-	bool up = !moor_is_dead(mdev) && (status & MOOR_STATUS_LINK_UP);
 
-	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
-	attr->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP :
-				IB_PORT_PHYS_STATE_DISABLED;
+	attr->state = ib_get_curr_port_state(mdev->netdev);
+	attr->phys_state = attr->state == IB_PORT_ACTIVE ?
+			   IB_PORT_PHYS_STATE_LINK_UP :
+			   IB_PORT_PHYS_STATE_DISABLED;
 	attr->max_mtu = IB_MTU_4096;
 	attr->active_mtu = iboe_get_mtu(mdev->netdev->mtu);
 	attr->gid_tbl_len = mdev->caps.max_gid;

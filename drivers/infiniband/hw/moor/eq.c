@@ -50,20 +50,6 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }
 
-static void moor_port_event(struct moor_dev *mdev, bool up)
-{
-	struct ib_event event = {
-		.device = &mdev->ibdev,
-		.event = up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR,
-		.element.port_num = MOOR_PORT,
-	};
-
-	if (!ib_device_try_get(&mdev->ibdev))
-		return;
-	ib_dispatch_event(&event);
-	ib_device_put(&mdev->ibdev);
-}
-
 static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 {
 	switch (type) {
@@ -86,10 +72,9 @@ static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 		moor_qp_event(mdev, number, IB_EVENT_SQ_DRAINED);
 		return true;
 	case MOOR_EVENT_PORT_UP:
-		moor_port_event(mdev, true);
-		return true;
 	case MOOR_EVENT_PORT_DOWN:
-		moor_port_event(mdev, false);
+		/* Which of the two it is now, STATUS says. */
+		moor_hw_look_soon(mdev);
 		return true;
 	case MOOR_EVENT_DEVICE_FATAL:
 		moor_hw_kill_later(mdev);

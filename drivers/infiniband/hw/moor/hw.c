@@ -270,6 +270,19 @@ int moor_hw_enable(struct moor_dev *mdev)
 	return 0;
 }
 
+/* STATUS; all ones, if the device has left the bus or cannot be asked. */
+static u32 moor_hw_status(struct moor_dev *mdev)
+{
+	return pci_channel_offline(mdev->pdev) ?
+	       ~0U : moor_read32(mdev->regs, MOOR_REG_STATUS);
+}
+
+/* In all ones FATAL is among them. */
+static bool moor_status_is_failure(u32 status)
+{
+	return status & MOOR_STATUS_FATAL || !(status & MOOR_STATUS_ENABLED);
+}
+
 /**
  * moor_hw_has_failed - has the device given up, or left the bus?
  * @mdev: device
@@ -278,13 +291,7 @@ int moor_hw_enable(struct moor_dev *mdev)
  */
 bool moor_hw_has_failed(struct moor_dev *mdev)
 {
-	u32 status;
-
-	if (pci_channel_offline(mdev->pdev))
-		return true;
-	status = moor_read32(mdev->regs, MOOR_REG_STATUS);
-	return moor_reads_as_gone(status) || (status & MOOR_STATUS_FATAL) ||
-	       !(status & MOOR_STATUS_ENABLED);
+	return moor_status_is_failure(moor_hw_status(mdev));
 }
 
 /* Bus mastering off, and seen to be off: no DMA is under way afterwards. */
@@ -337,6 +344,7 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 	mutex_lock(&mdev->kill_lock);
 	if (!mdev->dead) {
 		moor_hw_stop(mdev, why);
+		netif_carrier_off(mdev->netdev);
 		/* Pairs with moor_is_dead(): who sees it may unpin. */
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);
@@ -350,8 +358,28 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 	mutex_unlock(&mdev->kill_lock);
 }
 
+/*
+ * STATUS alone makes the interface's carrier, and the core makes the port of that.
+ * Does the device work? One that does not has no link, whatever its bits say.
+ */
+static bool moor_hw_look(struct moor_dev *mdev)
+{
+	bool works;
+	u32 status;
+
+	mutex_lock(&mdev->kill_lock);
+	status = moor_is_dead(mdev) ? ~0U : moor_hw_status(mdev);
+	works = !moor_status_is_failure(status);
+	if (works && status & MOOR_STATUS_LINK_UP)
+		netif_carrier_on(mdev->netdev);
+	else
+		netif_carrier_off(mdev->netdev);
+	mutex_unlock(&mdev->kill_lock);
+	return works;
+}
+
 /**
- * moor_hw_watch - start to look after an enabled device
+ * moor_hw_watch - look after an enabled device, now and from now on
  * @mdev: device
  *
  * A device that dies while nobody issues a command would go unnoticed by those
@@ -359,8 +387,11 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
  */
 void moor_hw_watch(struct moor_dev *mdev)
 {
-	schedule_delayed_work(&mdev->health_work,
-			      msecs_to_jiffies(MOOR_HEALTH_MS));
+	if (moor_hw_look(mdev))
+		queue_delayed_work(moor_wq, &mdev->health_work,
+				   msecs_to_jiffies(MOOR_HEALTH_MS));
+	else
+		moor_hw_kill(mdev, "it has failed, or left the bus");
 }
 
 void moor_hw_health_work(struct work_struct *work)
@@ -368,12 +399,19 @@ void moor_hw_health_work(struct work_struct *work)
 	struct moor_dev *mdev = container_of(work, struct moor_dev,
 					     health_work.work);
 
-	if (moor_is_dead(mdev))
-		return;
-	if (moor_hw_has_failed(mdev))
-		moor_hw_kill(mdev, "it has failed, or left the bus");
-	else
+	if (!moor_is_dead(mdev))
 		moor_hw_watch(mdev);
+}
+
+/**
+ * moor_hw_look_soon - look at STATUS without waiting for the next time
+ * @mdev: device
+ *
+ * For interrupt handlers: something about the link has changed.
+ */
+void moor_hw_look_soon(struct moor_dev *mdev)
+{
+	mod_delayed_work(moor_wq, &mdev->health_work, 0);
 }
 
 void moor_hw_fatal_work(struct work_struct *work)

@@ -200,10 +200,6 @@ static int moor_register(struct moor_dev *mdev)
 	struct ib_device *ibdev = &mdev->ibdev;
 	int err;
 
-	err = moor_netdev_create(mdev);
-	if (err)
-		return err;
-
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = cpu_to_be64(mdev->caps.node_guid);
 	ibdev->phys_port_cnt = MOOR_PORT;
@@ -217,26 +213,21 @@ static int moor_register(struct moor_dev *mdev)
 	ibdev->driver_def = moor_uapi;
 	err = ib_device_set_netdev(ibdev, mdev->netdev, MOOR_PORT);
 	if (err)
-		goto destroy_netdev;
+		return err;
 	err = ib_register_device(ibdev, "moor%d", &mdev->pdev->dev);
-	if (err)
-		goto drop_netdev;
+	if (err) {
+		/* The core keeps its reference, and unregistering waits for it. */
+		ib_device_set_netdev(ibdev, NULL, MOOR_PORT);
+		return err;
+	}
 	moor_debugfs_add(mdev);
 	return 0;
-
-drop_netdev:
-	/* The core keeps its reference, and unregistering would wait for it. */
-	ib_device_set_netdev(ibdev, NULL, MOOR_PORT);
-destroy_netdev:
-	moor_netdev_destroy(mdev);
-	return err;
 }
 
 static void moor_unregister(struct moor_dev *mdev)
 {
 	moor_debugfs_remove(mdev);
 	ib_unregister_device(&mdev->ibdev);
-	moor_netdev_destroy(mdev);
 }
 
 static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
@@ -288,9 +279,13 @@ static int moor_up(struct pci_dev *pdev)
 	err = moor_alloc_tables(mdev);
 	if (err)
 		goto disable_pci;
-	err = moor_start(mdev);
+	/* Its carrier is the device's link: it is there as long as the device runs. */
+	err = moor_netdev_create(mdev);
 	if (err)
 		goto free_tables;
+	err = moor_start(mdev);
+	if (err)
+		goto destroy_netdev;
 	err = moor_register(mdev);
 	if (err)
 		goto stop;
@@ -301,6 +296,8 @@ stop:
 	moor_eqs_destroy(mdev);
 	moor_stop(mdev);
 	moor_irqs_destroy(mdev);
+destroy_netdev:
+	moor_netdev_destroy(mdev);
 free_tables:
 	moor_free_tables(mdev);
 disable_pci:
@@ -327,6 +324,7 @@ static void moor_down(struct pci_dev *pdev)
 	moor_eqs_destroy(mdev);
 	moor_stop(mdev);
 	moor_irqs_destroy(mdev);
+	moor_netdev_destroy(mdev);
 	moor_free_tables(mdev);
 	moor_disable_pci(mdev);
 	moor_free_dev(mdev);

@@ -273,7 +273,7 @@ struct moor_qp {
  * @doze_dma: its DMA address
  * @dead: the device does no DMA any more and nothing will bring it back;
  *	set after bus mastering was seen off, so that who sees it may unpin
- * @kill_lock: serialises killing
+ * @kill_lock: serialises killing, and looks at STATUS that make the carrier
  * @fatal_work: kills from interrupt context
  * @health_work: looks at STATUS now and then
  * @cmdq: command ring
@@ -309,7 +309,7 @@ struct moor_dev {
 	__le32 *doze;
 	dma_addr_t doze_dma;
 	bool dead;
-	struct mutex kill_lock;		/* serialises killing */
+	struct mutex kill_lock;		/* serialises killing and the carrier */
 	struct work_struct fatal_work;
 	struct delayed_work health_work;
 	struct moor_cmdq cmdq;
@@ -385,6 +385,7 @@ void moor_hw_kill_later(struct moor_dev *mdev);
 void moor_hw_fatal_work(struct work_struct *work);
 void moor_hw_watch(struct moor_dev *mdev);
 void moor_hw_health_work(struct work_struct *work);
+void moor_hw_look_soon(struct moor_dev *mdev);
 
 /* cmd.c */
 int moor_cmdq_init(struct moor_dev *mdev);

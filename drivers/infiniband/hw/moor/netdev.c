@@ -15,6 +15,7 @@
 
 struct moor_netdev {
 	struct moor_dev *mdev;
+	struct moor_port_events events;
 };
 
 static netdev_tx_t moor_netdev_xmit(struct sk_buff *skb,
@@ -65,6 +66,8 @@ static const struct ethtool_ops moor_ethtool_ops = {
  * moor_netdev_create - register the port's interface
  * @mdev: device with its capabilities read
  *
+ * It has no carrier until the device is seen to have a link.
+ *
  * Return: 0 or an errno.
  */
 int moor_netdev_create(struct moor_dev *mdev)
@@ -84,18 +87,29 @@ int moor_netdev_create(struct moor_dev *mdev)
 	netdev->ethtool_ops = &moor_ethtool_ops;
 	netdev->max_mtu = MOOR_NETDEV_MTU;
 	netdev->mtu = MOOR_NETDEV_MTU;
-	mdev->netdev = netdev;
+	netif_carrier_off(netdev);
 
 	err = register_netdev(netdev);
-	if (err) {
-		free_netdev(netdev);
-		return err;
-	}
+	if (err)
+		goto free;
+	err = moor_port_events_start(&priv->events, netdev);
+	if (err)
+		goto unregister;
+	mdev->netdev = netdev;
 	return 0;
+
+unregister:
+	unregister_netdev(netdev);
+free:
+	free_netdev(netdev);
+	return err;
 }
 
 void moor_netdev_destroy(struct moor_dev *mdev)
 {
+	struct moor_netdev *priv = netdev_priv(mdev->netdev);
+
+	moor_port_events_stop(&priv->events);
 	unregister_netdev(mdev->netdev);
 	free_netdev(mdev->netdev);
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The NIC's link makes the interface's carrier, and interface and carrier make the port:
+state and event agree, whichever of them changes, and a device that is gone has no link."""
+
+import glob
+import os
+import sys
+
+TOP = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
+import device  # pylint: disable=wrong-import-position
+import guest  # pylint: disable=wrong-import-position
+
+PORT_DOWN, PORT_ACTIVE = 1, 4
+
+
+def interface(where):
+    """The NIC's interface in sysfs."""
+    return glob.glob(f"/sys/bus/pci/devices/{where}/net/*")[0]
+
+
+def settles(net, operstate):
+    """Does the interface come to this operational state?"""
+    return guest.wait_for(lambda: guest.read(f"{net}/operstate").strip() == operstate)
+
+
+def set_interface(net, state):
+    """Up or down."""
+    return guest.run("ip", "link", "set", os.path.basename(net), state)[0] == 0
+
+
+def followed(verbs, net):
+    """Each of the two that the port needs goes and comes back."""
+    guest.ok(settles(net, "up") and verbs("port_state") == PORT_ACTIVE,
+             "interface up, link up: the port is active")
+    guest.control("link down")
+    guest.ok(verbs("port_err_event") == 0 and verbs("port_state") == PORT_DOWN,
+             "link down: an event says so, and the port is down")
+    guest.ok(settles(net, "down") and guest.read(f"{net}/carrier").strip() == "0",
+             "link down: the interface has no carrier")
+    set_interface(net, "down")
+    set_interface(net, "up")
+    guest.ok(verbs("port_state") == PORT_DOWN, "link down, interface up again: the port stays down")
+    guest.control("link up")
+    guest.ok(verbs("port_active_event") == 0 and verbs("port_state") == PORT_ACTIVE,
+             "link up: an event says so, and the port is active")
+    guest.ok(settles(net, "up"), "link up: the interface has a carrier")
+    set_interface(net, "down")
+    guest.ok(verbs("port_err_event") == 0 and verbs("port_state") == PORT_DOWN,
+             "interface down: an event says so, and the port is down")
+    set_interface(net, "up")
+    guest.ok(verbs("port_active_event") == 0 and verbs("port_state") == PORT_ACTIVE,
+             "interface up: an event says so, and the port is active")
+
+
+def gone(verbs, net):
+    """Its registers read as ones, the link's bit too."""
+    guest.control("dead")
+    guest.ok(verbs("fatal_event") == 0 and verbs("port_state") == PORT_DOWN,
+             "off the bus: the port is down")
+    guest.ok(settles(net, "down"), "off the bus: the interface has no carrier")
+    set_interface(net, "down")
+    set_interface(net, "up")
+    guest.ok(verbs("port_state") == PORT_DOWN, "off the bus: the interface does not bring it up")
+
+
+def main():
+    """All of it."""
+    device.setup()
+    where = device.address()
+    net = interface(where)
+    with device.Verbs() as verbs:
+        followed(verbs, net)
+        gone(verbs, net)
+        guest.ok(verbs.end()[0] == 0, "the process ends as it likes")
+    device.revive(where, "bound again")
+    guest.ok(settles(interface(where), "up"), "bound again: its interface has a carrier")
+    guest.done()
+
+
+main()
