@@ -10,6 +10,7 @@
 #include <linux/unaligned.h>
 
 #include "fake.h"
+#include "moor.h"
 
 #define FAKE_CAP_EXP	0x40
 #define FAKE_CAP_MSIX	0x80
@@ -227,6 +228,8 @@ struct fake_nic *fake_nic_new(struct kunit *test)
 	for (vector = 0; vector < FAKE_VECTORS; vector++)
 		nic->msix[vector][3] = PCI_MSIX_ENTRY_CTRL_MASKBIT;
 	fake_nic_reset(nic);
+	/* A case looks at what has died, and says so if it wants another. */
+	moor_recover = false;
 	nic->thread = kthread_run(fake_nic_thread, nic, "fake-nic");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, nic->thread);
 	return nic;
@@ -251,7 +254,8 @@ struct moor_dev *fake_nic_driver(struct fake_nic *nic)
 {
 	struct pci_dev *pdev = pci_get_device(MOOR_PCI_VENDOR_ID,
 					      MOOR_PCI_DEVICE_ID, NULL);
-	struct moor_dev *mdev = pdev ? pci_get_drvdata(pdev) : NULL;
+	struct moor_function *function = pdev ? pci_get_drvdata(pdev) : NULL;
+	struct moor_dev *mdev = function ? READ_ONCE(function->mdev) : NULL;
 
 	pci_dev_put(pdev);
 	return mdev;

@@ -10,6 +10,7 @@
 #include <linux/mman.h>
 #include <linux/module.h>
 #include <linux/pid_namespace.h>
+#include <linux/rtnetlink.h>
 #include <linux/uaccess.h>
 
 #include "harness.h"
@@ -40,6 +41,26 @@ int moor_kunit_init(struct kunit *test)
 	}
 	KUNIT_ASSERT_NOT_NULL_MSG(test, test->priv, "the driver did not probe");
 	return 0;
+}
+
+/* The driver's device of the case as it is now, or NULL while it has none. */
+struct moor_dev *moor_kunit_attached(struct kunit *test)
+{
+	test->priv = fake_nic_driver(nic);
+	return test->priv;
+}
+
+int moor_kunit_netdev_up(struct net_device *netdev, bool up)
+{
+	int err = 0;
+
+	rtnl_lock();
+	if (up)
+		err = dev_open(netdev, NULL);
+	else
+		dev_close(netdev);
+	rtnl_unlock();
+	return err;
 }
 
 /**

@@ -66,6 +66,8 @@ do {									\
 int moor_kunit_init(struct kunit *test);
 void moor_kunit_exit(struct kunit *test);
 struct fake_nic *moor_kunit_nic(void);
+struct moor_dev *moor_kunit_attached(struct kunit *test);
+int moor_kunit_netdev_up(struct net_device *netdev, bool up);
 struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features);
 int moor_bare_init(struct kunit *test);
 void moor_bare_exit(struct kunit *test);
@@ -91,6 +93,7 @@ int moor_kunit_dereg(struct ib_mr *mr);
 void moor_kunit_hold(struct ib_mr *mr, u32 windows);
 struct moor_region *moor_region_new(struct kunit *test, int access);
 void moor_region_free(struct kunit *test, struct moor_region *region);
+void moor_kunit_expect_working(struct kunit *test);
 const struct moor_mr_context *moor_kunit_entry(u32 key);
 
 /* queue.c */

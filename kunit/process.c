@@ -371,3 +371,40 @@ long moor_process_mmap(struct moor_process *process, u64 offset, size_t length,
 {
 	return vm_mmap(process->file, 0, length, prot, flags, offset);
 }
+
+/**
+ * moor_process_busy - a process with what the core has to take away
+ * @test: case
+ *
+ * Return: a process that has an MR and a queue
+ */
+struct moor_process *moor_process_busy(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
+	struct moor_process *process = moor_process_open(test);
+	struct moor_alloc_ucontext_resp resp;
+	struct ib_uverbs_reg_mr_resp mr;
+	struct moor_create_cq_resp cq;
+
+	KUNIT_ASSERT_EQ(test, moor_process_context(process, &resp), 0);
+	KUNIT_ASSERT_EQ(test, moor_process_reg(process, moor_process_pd(process),
+					       addr, REGION_LENGTH, ALL_RIGHTS,
+					       &mr), 0);
+	moor_process_cq(process, &cq);
+	return process;
+}
+
+/* The device has gone from under it; it ends. */
+void moor_process_expect_cut_off(struct moor_process *process)
+{
+	struct kunit *test = process->test;
+	struct ib_uverbs_alloc_pd cmd = {};
+	struct ib_uverbs_alloc_pd_resp resp;
+	struct moor_verb verb = {
+		IB_USER_VERBS_CMD_ALLOC_PD, VERB_IN(cmd), VERB_OUT(resp),
+	};
+
+	KUNIT_EXPECT_EQ(test, moor_process_write(process, &verb), -EIO);
+	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
+	moor_process_close(process);
+}

@@ -77,6 +77,8 @@ u32 moor_process_qp(struct moor_process *process, u32 pd, u32 cq,
 		    struct moor_create_qp_resp *hw);
 int moor_process_window(struct moor_process *process, u32 pd,
 			struct ib_uverbs_alloc_mw_resp *resp);
+struct moor_process *moor_process_busy(struct kunit *test);
+void moor_process_expect_cut_off(struct moor_process *process);
 long moor_process_mmap(struct moor_process *process, u64 offset, size_t length,
 		       int prot, int flags);
 

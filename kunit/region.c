@@ -113,3 +113,11 @@ const struct moor_mr_context *moor_kunit_entry(u32 key)
 {
 	return &moor_kunit_nic()->mr[key >> (32 - FAKE_MR_INDEX_BITS)];
 }
+
+/* The driver has the NIC, and it works: a registration, its fence, nothing left. */
+void moor_kunit_expect_working(struct kunit *test)
+{
+	KUNIT_ASSERT_NOT_NULL(test, moor_kunit_attached(test));
+	moor_region_free(test, moor_region_new(test, ALL_RIGHTS));
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
+}

@@ -6,7 +6,6 @@
 
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
-#include <linux/rtnetlink.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 
@@ -83,19 +82,6 @@ static void watch_end(struct kunit *test, struct watcher *watcher)
 	ib_unregister_event_handler(&watcher->handler);
 }
 
-static int netdev_up(struct net_device *netdev, bool up)
-{
-	int err = 0;
-
-	rtnl_lock();
-	if (up)
-		err = dev_open(netdev, NULL);
-	else
-		dev_close(netdev);
-	rtnl_unlock();
-	return err;
-}
-
 static enum ib_port_state port_state(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -141,7 +127,7 @@ static void port_states(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
 	for (i = 0; i < 2; i++) {
 		watch_begin(&watcher, mdev, IB_EVENT_PORT_ACTIVE);
-		KUNIT_ASSERT_EQ(test, netdev_up(mdev->netdev, true), 0);
+		KUNIT_ASSERT_EQ(test, moor_kunit_netdev_up(mdev->netdev, true), 0);
 		watch_end(test, &watcher);
 		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_ACTIVE);
 
@@ -160,7 +146,7 @@ static void port_states(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_ACTIVE);
 
 		watch_begin(&watcher, mdev, IB_EVENT_PORT_ERR);
-		netdev_up(mdev->netdev, false);
+		moor_kunit_netdev_up(mdev->netdev, false);
 		watch_end(test, &watcher);
 		KUNIT_EXPECT_EQ(test, port_state(test), IB_PORT_DOWN);
 		KUNIT_EXPECT_TRUE(test, netif_carrier_ok(mdev->netdev));
@@ -223,7 +209,7 @@ static void port_gone(struct kunit *test)
 	struct watcher watcher;
 	int ups;
 
-	KUNIT_ASSERT_EQ(test, netdev_up(netdev, true), 0);
+	KUNIT_ASSERT_EQ(test, moor_kunit_netdev_up(netdev, true), 0);
 	link_set(false);
 	link_event(false);
 	moor_kunit_wait(test, !netif_carrier_ok(netdev));
@@ -305,7 +291,7 @@ static void port_gids(struct kunit *test)
 	struct ib_gid_attr attr = { .device = &mdev->ibdev, .index = 9 };
 	union ib_gid gid;
 
-	KUNIT_ASSERT_EQ(test, netdev_up(mdev->netdev, true), 0);
+	KUNIT_ASSERT_EQ(test, moor_kunit_netdev_up(mdev->netdev, true), 0);
 	moor_kunit_wait(test, !bitmap_empty(nic->gids, FAKE_GIDS));
 	KUNIT_EXPECT_EQ(test, rdma_query_gid(&mdev->ibdev, MOOR_PORT,
 					     find_first_bit(nic->gids, FAKE_GIDS),
@@ -330,7 +316,7 @@ static void port_gids(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, test_bit(9, nic->gids));
 	attr.index = FAKE_GIDS;
 	KUNIT_EXPECT_EQ(test, moor_add_gid(&attr, NULL), -EINVAL);
-	netdev_up(mdev->netdev, false);
+	moor_kunit_netdev_up(mdev->netdev, false);
 }
 
 /* Numbers that differ, never 0, and come back; nothing kept by a failure. */

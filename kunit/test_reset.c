@@ -14,71 +14,26 @@ static const struct pci_error_handlers *handlers(struct pci_dev *pdev)
 	return pdev->driver->err_handler;
 }
 
-/* The driver's device of the case, or NULL while it has none. */
-static struct moor_dev *attached(struct kunit *test)
-{
-	test->priv = fake_nic_driver(moor_kunit_nic());
-	return test->priv;
-}
-
-/* It works: a registration, its fence, nothing left. */
-static void expect_working(struct kunit *test)
-{
-	KUNIT_ASSERT_NOT_NULL(test, attached(test));
-	moor_region_free(test, moor_region_new(test, ALL_RIGHTS));
-	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
-}
-
-/* A process with an MR and a queue, which the core has to take away. */
-static struct moor_process *busy_process(struct kunit *test)
-{
-	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
-	struct moor_process *process = moor_process_open(test);
-	struct moor_alloc_ucontext_resp resp;
-	struct ib_uverbs_reg_mr_resp mr;
-	struct moor_create_cq_resp cq;
-
-	KUNIT_ASSERT_EQ(test, moor_process_context(process, &resp), 0);
-	KUNIT_ASSERT_EQ(test, moor_process_reg(process, moor_process_pd(process),
-					       addr, REGION_LENGTH, ALL_RIGHTS,
-					       &mr), 0);
-	moor_process_cq(process, &cq);
-	return process;
-}
-
-static void expect_cut_off(struct kunit *test, struct moor_process *process)
-{
-	struct ib_uverbs_alloc_pd cmd = {};
-	struct ib_uverbs_alloc_pd_resp resp;
-	struct moor_verb verb = {
-		IB_USER_VERBS_CMD_ALLOC_PD, VERB_IN(cmd), VERB_OUT(resp),
-	};
-
-	KUNIT_EXPECT_EQ(test, moor_process_write(process, &verb), -EIO);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	moor_process_close(process);
-}
-
 /* From sysfs or vfio: everything is forgotten, and there again. */
 static void reset_function(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
-	struct moor_process *process = busy_process(test);
+	struct moor_process *process = moor_process_busy(test);
 	struct pci_dev *pdev = mdev->pdev;
 	int i;
 
 	for (i = 0; i < 3; i++) {
 		device_lock(&pdev->dev);
 		handlers(pdev)->reset_prepare(pdev);
-		KUNIT_EXPECT_NULL(test, attached(test));
+		KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 		KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 		fake_nic_reset(nic);
 		handlers(pdev)->reset_done(pdev);
 		device_unlock(&pdev->dev);
-		expect_working(test);
+		moor_kunit_expect_working(test);
 	}
-	expect_cut_off(test, process);
+	moor_process_expect_cut_off(process);
 }
 
 /* One after which the NIC is another's: the driver has nothing of it any more. */
@@ -92,13 +47,13 @@ static void reset_fails(struct kunit *test)
 	handlers(pdev)->reset_prepare(pdev);
 	nic->magic = 0;
 	handlers(pdev)->reset_done(pdev);
-	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	/* Once more, with nothing to prepare; it is well again. */
 	handlers(pdev)->reset_prepare(pdev);
 	nic->magic = MOOR_MAGIC;
 	handlers(pdev)->reset_done(pdev);
 	device_unlock(&pdev->dev);
-	expect_working(test);
+	moor_kunit_expect_working(test);
 }
 
 /* A link that froze: down at once, up again after the slot's reset. */
@@ -106,7 +61,7 @@ static void error_recovered(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
-	struct moor_process *process = busy_process(test);
+	struct moor_process *process = moor_process_busy(test);
 	struct pci_dev *pdev = mdev->pdev;
 	u8 bars[6 * 4];
 	u32 i;
@@ -115,7 +70,7 @@ static void error_recovered(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_normal),
 			PCI_ERS_RESULT_CAN_RECOVER);
-	KUNIT_EXPECT_PTR_EQ(test, attached(test), mdev);
+	KUNIT_EXPECT_PTR_EQ(test, moor_kunit_attached(test), mdev);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 
 	pdev->error_state = pci_channel_io_frozen;
@@ -123,7 +78,7 @@ static void error_recovered(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_frozen),
 			PCI_ERS_RESULT_NEED_RESET);
-	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	/* What a reset of the slot does to the configuration space. */
 	memcpy(bars, nic->cfg + PCI_BASE_ADDRESS_0, sizeof(bars));
@@ -138,12 +93,12 @@ static void error_recovered(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, nic->cfg + PCI_BASE_ADDRESS_0, bars, sizeof(bars));
 	handlers(pdev)->resume(pdev);
 	device_unlock(&pdev->dev);
-	expect_working(test);
+	moor_kunit_expect_working(test);
 	/* Told again, it stays as it is. */
 	mdev = test->priv;
 	handlers(pdev)->resume(pdev);
-	KUNIT_EXPECT_PTR_EQ(test, attached(test), mdev);
-	expect_cut_off(test, process);
+	KUNIT_EXPECT_PTR_EQ(test, moor_kunit_attached(test), mdev);
+	moor_process_expect_cut_off(process);
 }
 
 static void error_final(struct kunit *test)
@@ -156,7 +111,7 @@ static void error_final(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_perm_failure),
 			PCI_ERS_RESULT_DISCONNECT);
-	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	/* It is told once more. */
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_perm_failure),
@@ -164,7 +119,7 @@ static void error_final(struct kunit *test)
 	nic->version = 0;
 	handlers(pdev)->resume(pdev);
 	device_unlock(&pdev->dev);
-	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 }
 
 /* Another kernel takes over: no DMA, whatever is still registered here. */
@@ -193,23 +148,26 @@ static void sleep_resumed(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
-	struct moor_process *process = busy_process(test);
+	struct moor_process *process = moor_process_busy(test);
 	struct pci_dev *pdev = mdev->pdev;
 	const struct dev_pm_ops *pm = pdev->driver->driver.pm;
+	struct net_device *netdev = mdev->netdev;
 	int i;
 
 	for (i = 0; i < 2; i++) {
 		device_lock(&pdev->dev);
 		KUNIT_EXPECT_EQ(test, pm->suspend(&pdev->dev), 0);
-		KUNIT_EXPECT_NULL(test, attached(test));
+		KUNIT_EXPECT_FALSE(test, netif_carrier_ok(netdev));
+		KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 		KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 		KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 		fake_nic_reset(nic);
 		KUNIT_EXPECT_EQ(test, pm->resume(&pdev->dev), 0);
+		KUNIT_EXPECT_TRUE(test, netif_carrier_ok(netdev));
 		device_unlock(&pdev->dev);
-		expect_working(test);
+		moor_kunit_expect_working(test);
 	}
-	expect_cut_off(test, process);
+	moor_process_expect_cut_off(process);
 }
 
 /* It wakes up as something else; asleep once more and awake, it is well again. */
@@ -224,12 +182,12 @@ static void sleep_not_resumed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pm->freeze(&pdev->dev), 0);
 	nic->magic = 0;
 	KUNIT_EXPECT_EQ(test, pm->thaw(&pdev->dev), -ENODEV);
-	KUNIT_EXPECT_NULL(test, attached(test));
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	KUNIT_EXPECT_EQ(test, pm->poweroff(&pdev->dev), 0);
 	nic->magic = MOOR_MAGIC;
 	KUNIT_EXPECT_EQ(test, pm->restore(&pdev->dev), 0);
 	device_unlock(&pdev->dev);
-	expect_working(test);
+	moor_kunit_expect_working(test);
 }
 
 /* It dies while nobody asks anything of it; the driver looks now and then. */
@@ -259,7 +217,7 @@ static void remove_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_DESTROY_EQ], 1);
 	nic->behave.fail_status = 0;
 	fake_nic_plug(nic);
-	expect_working(test);
+	moor_kunit_expect_working(test);
 }
 
 static struct kunit_case reset_cases[] = {

@@ -80,6 +80,7 @@ def unanswered(where, made, call, commands, errno):
 def reload_module(name):
     """Loads the driver again."""
     done = not any(guest.run(*command)[0] for command in (["rmmod", "moor"], ["insmod", guest.MODULE]))
+    device.recover(False)
     guest.ok(done and guest.bring_up(), f"{name}: loaded again it comes up")
     guest.ok(*guest.moves_data(name))
 

@@ -340,6 +340,7 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv);
 	outlive_warnings();
+	nic_keep_dead();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	holdings_open();
 	tap_diag("seed %u", options.seed);

@@ -165,6 +165,11 @@ def bind(where, on):
     return True
 
 
+def recover(on):
+    """Is the driver to recover from a death by itself?"""
+    guest.write("/sys/module/moor/parameters/recover", "Y" if on else "N")
+
+
 def rebind(where, name):
     """Binds the NIC again."""
     guest.control("clear")
@@ -180,9 +185,10 @@ def revive(where, name):
 
 
 def setup():
-    """Bails out where there is no control socket."""
+    """Bails out where there is no control socket. A NIC that dies stays dead."""
     os.environ.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     if not guest.control_port():
         print("Bail out! no control socket: boot with scripts/vm --control")
         raise SystemExit(1)
     guest.control("clear")
+    recover(False)

@@ -96,6 +96,11 @@ bool nic_is_stopped(void)
 	return !(command & PCI_COMMAND_MASTER);
 }
 
+void nic_keep_dead(void)
+{
+	put("/sys/module/moor/parameters/recover", "N");
+}
+
 /* ---- coming up ---- */
 
 static void set_up(const char *netdev)

@@ -20,6 +20,8 @@ void nic_rescan(void);
 void nic_reset(void);
 /* Has the driver stopped it? */
 bool nic_is_stopped(void);
+/* When it has died it stays so, for the tests to look at. */
+void nic_keep_dead(void);
 /* Its interface is up, and it has a GID to talk by. Bails out if it does not come. */
 void nic_bring_up(void);
 

@@ -325,11 +325,12 @@ static void moor_hw_stop(struct moor_dev *mdev, const char *why)
 /**
  * moor_hw_kill - end all DMA of the device for good
  * @mdev: device
- * @why: for the log; NULL if it was asked for
+ * @why: for the log, a text that stays; NULL if it was asked for
  *
  * Afterwards every command fails and all teardown succeeds without asking the
  * device: nothing that is unpinned later can be touched by it, and nothing of it
- * is touched any more. Returns when that holds, whoever did it.
+ * is touched any more. Returns when that holds, whoever did it. What was not asked
+ * for is what the function recovers from, as a new device.
  *
  * Context: process; sleeps.
  */
@@ -345,6 +346,7 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 	if (!mdev->dead) {
 		moor_hw_stop(mdev, why);
 		netif_carrier_off(mdev->netdev);
+		mdev->why = why;
 		/* Pairs with moor_is_dead(): who sees it may unpin. */
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);
@@ -354,6 +356,8 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 			ib_dispatch_event(&event);
 			ib_device_put(&mdev->ibdev);
 		}
+		if (why)
+			moor_recovery_start(mdev);
 	}
 	mutex_unlock(&mdev->kill_lock);
 }

@@ -165,6 +165,7 @@ static void moor_stop(struct moor_dev *mdev)
 {
 	cancel_delayed_work_sync(&mdev->health_work);
 	cancel_work_sync(&mdev->fatal_work);
+	netif_carrier_off(mdev->netdev);
 	/* One that is dead has been stopped, and may be out of reach. */
 	if (moor_is_dead(mdev))
 		return;
@@ -230,13 +231,14 @@ static void moor_unregister(struct moor_dev *mdev)
 	ib_unregister_device(&mdev->ibdev);
 }
 
-static struct moor_dev *moor_alloc_dev(struct pci_dev *pdev)
+static struct moor_dev *moor_alloc_dev(struct moor_function *function)
 {
 	struct moor_dev *mdev = ib_alloc_device(moor_dev, ibdev);
 
 	if (!mdev)
 		return NULL;
-	mdev->pdev = pdev;
+	mdev->function = function;
+	mdev->pdev = function->pdev;
 	mutex_init(&mdev->kill_lock);
 	INIT_WORK(&mdev->fatal_work, moor_hw_fatal_work);
 	INIT_DELAYED_WORK(&mdev->health_work, moor_hw_health_work);
@@ -257,9 +259,29 @@ static void moor_free_dev(struct moor_dev *mdev)
 	ib_dealloc_device(&mdev->ibdev);
 }
 
-static int moor_up(struct pci_dev *pdev)
+/* The interface comes with the first device, and serves those that follow. */
+static int moor_attach_netdev(struct moor_dev *mdev)
 {
-	struct moor_dev *mdev = moor_alloc_dev(pdev);
+	struct moor_function *function = mdev->function;
+	int err = 0;
+
+	if (!function->netdev)
+		err = moor_netdev_create(function, &mdev->caps);
+	mdev->netdev = function->netdev;
+	return err;
+}
+
+/**
+ * moor_up - reset the function and make a device of it
+ * @function: function without one
+ *
+ * Context: with the device lock.
+ *
+ * Return: 0, or an errno and no device.
+ */
+int moor_up(struct moor_function *function)
+{
+	struct moor_dev *mdev = moor_alloc_dev(function);
 	int err;
 
 	if (!mdev)
@@ -280,24 +302,22 @@ static int moor_up(struct pci_dev *pdev)
 	if (err)
 		goto disable_pci;
 	/* Its carrier is the device's link: it is there as long as the device runs. */
-	err = moor_netdev_create(mdev);
+	err = moor_attach_netdev(mdev);
 	if (err)
 		goto free_tables;
 	err = moor_start(mdev);
 	if (err)
-		goto destroy_netdev;
+		goto free_tables;
 	err = moor_register(mdev);
 	if (err)
 		goto stop;
-	pci_set_drvdata(pdev, mdev);
+	function->mdev = mdev;
 	return 0;
 
 stop:
 	moor_eqs_destroy(mdev);
 	moor_stop(mdev);
 	moor_irqs_destroy(mdev);
-destroy_netdev:
-	moor_netdev_destroy(mdev);
 free_tables:
 	moor_free_tables(mdev);
 disable_pci:
@@ -307,24 +327,28 @@ free_dev:
 	return err;
 }
 
-/*
+/**
+ * moor_down - take the function's device away, if it has one
+ * @function: function
+ *
  * Processes lose the device here without being asked: the core destroys their
  * objects, which a dead device cannot hold up.
+ *
+ * Context: with the device lock.
  */
-static void moor_down(struct pci_dev *pdev)
+void moor_down(struct moor_function *function)
 {
-	struct moor_dev *mdev = pci_get_drvdata(pdev);
+	struct moor_dev *mdev = function->mdev;
 
 	if (!mdev)
 		return;
-	pci_set_drvdata(pdev, NULL);
+	function->mdev = NULL;
 	if (moor_hw_has_failed(mdev))
 		moor_hw_kill(mdev, "it was found stopped");
 	moor_unregister(mdev);
 	moor_eqs_destroy(mdev);
 	moor_stop(mdev);
 	moor_irqs_destroy(mdev);
-	moor_netdev_destroy(mdev);
 	moor_free_tables(mdev);
 	moor_disable_pci(mdev);
 	moor_free_dev(mdev);
@@ -332,37 +356,54 @@ static void moor_down(struct pci_dev *pdev)
 
 static int moor_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
-	return moor_up(pdev);
+	struct moor_function *function = moor_function_alloc(pdev);
+	int err;
+
+	if (!function)
+		return -ENOMEM;
+	err = moor_up(function);
+	if (err) {
+		moor_netdev_destroy(function);
+		moor_function_put(function);
+		return err;
+	}
+	pci_set_drvdata(pdev, function);
+	return 0;
 }
 
 static void moor_remove(struct pci_dev *pdev)
 {
-	moor_down(pdev);
+	struct moor_function *function = pci_get_drvdata(pdev);
+
+	moor_down(function);
+	moor_netdev_destroy(function);
+	moor_function_put(function);
 }
 
 /* Another kernel may take over: no DMA into its memory. */
 static void moor_shutdown(struct pci_dev *pdev)
 {
-	struct moor_dev *mdev = pci_get_drvdata(pdev);
+	struct moor_function *function = pci_get_drvdata(pdev);
 
-	if (mdev)
-		moor_hw_kill(mdev, NULL);
+	function->shut_down = true;
+	if (function->mdev)
+		moor_hw_kill(function->mdev, NULL);
 }
 
 /*
  * Sleep may cost the function its power and with it all objects, the keys that
  * peers hold included, so nothing can be kept for the processes: they lose the
- * device as when it is reset. The interface comes back down and without addresses.
+ * device as when it is reset. The interface stays, without a carrier.
  */
 static int moor_pm_suspend(struct device *dev)
 {
-	moor_down(to_pci_dev(dev));
+	moor_down(dev_get_drvdata(dev));
 	return 0;
 }
 
 static int moor_pm_resume(struct device *dev)
 {
-	return moor_up(to_pci_dev(dev));
+	return moor_up(dev_get_drvdata(dev));
 }
 
 static DEFINE_SIMPLE_DEV_PM_OPS(moor_pm_ops, moor_pm_suspend, moor_pm_resume);
@@ -370,13 +411,13 @@ static DEFINE_SIMPLE_DEV_PM_OPS(moor_pm_ops, moor_pm_suspend, moor_pm_resume);
 static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
 					    pci_channel_state_t state)
 {
-	struct moor_dev *mdev = pci_get_drvdata(pdev);
+	struct moor_function *function = pci_get_drvdata(pdev);
 
 	if (state == pci_channel_io_normal)
 		return PCI_ERS_RESULT_CAN_RECOVER;
-	if (mdev)
-		moor_hw_kill(mdev, "PCI error");
-	moor_down(pdev);
+	if (function->mdev)
+		moor_hw_kill(function->mdev, "PCI error");
+	moor_down(function);
 	return state == pci_channel_io_perm_failure ?
 	       PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
 }
@@ -389,19 +430,21 @@ static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
 
 static void moor_resume(struct pci_dev *pdev)
 {
-	if (!pci_get_drvdata(pdev) && moor_up(pdev))
+	struct moor_function *function = pci_get_drvdata(pdev);
+
+	if (!function->mdev && moor_up(function))
 		dev_err(&pdev->dev, "did not come back after a PCI error\n");
 }
 
 /* FLR from sysfs or vfio: the function forgets everything. */
 static void moor_reset_prepare(struct pci_dev *pdev)
 {
-	moor_down(pdev);
+	moor_down(pci_get_drvdata(pdev));
 }
 
 static void moor_reset_done(struct pci_dev *pdev)
 {
-	if (moor_up(pdev))
+	if (moor_up(pci_get_drvdata(pdev)))
 		dev_err(&pdev->dev, "did not come back after a reset\n");
 }
 
@@ -436,18 +479,27 @@ static int __init moor_init(void)
 	moor_wq = alloc_workqueue("moor", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!moor_wq)
 		return -ENOMEM;
+	err = moor_recovery_init();
+	if (err)
+		goto destroy_wq;
 	moor_debugfs_init();
 	err = pci_register_driver(&moor_driver);
-	if (err) {
-		moor_debugfs_exit();
-		destroy_workqueue(moor_wq);
-	}
+	if (err)
+		goto exit_recovery;
+	return 0;
+
+exit_recovery:
+	moor_debugfs_exit();
+	moor_recovery_exit();
+destroy_wq:
+	destroy_workqueue(moor_wq);
 	return err;
 }
 
 static void __exit moor_exit(void)
 {
 	pci_unregister_driver(&moor_driver);
+	moor_recovery_exit();
 	moor_debugfs_exit();
 	destroy_workqueue(moor_wq);
 }

@@ -11,6 +11,7 @@
 #include <linux/bitmap.h>
 #include <linux/completion.h>
 #include <linux/idr.h>
+#include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
@@ -260,10 +261,32 @@ struct moor_qp {
 };
 
 /**
- * struct moor_dev - a Moor NIC
+ * struct moor_function - what of a NIC outlives its resets
+ * @pdev: PCI function
+ * @netdev: Ethernet interface of the port: keeps its name and addresses
+ * @mdev: the device; NULL while it cannot be used. Like @shut_down it changes
+ *	under the device lock, which is held whenever the kernel calls the PCI driver
+ * @shut_down: another kernel may follow, nothing is to start the device again
+ * @ref: the driver's, and of a recovery that waits for the device lock
+ * @recovery: resets the device after it has died
+ * @rest_until: in jiffies: until then it stays dead when it dies
+ */
+struct moor_function {
+	struct pci_dev *pdev;
+	struct net_device *netdev;
+	struct moor_dev *mdev;
+	bool shut_down;
+	struct kref ref;
+	struct work_struct recovery;
+	u64 rest_until;
+};
+
+/**
+ * struct moor_dev - a Moor NIC, from one reset to the next
  * @ibdev: the core's; first, for ib_alloc_device()
  * @pdev: PCI function
- * @netdev: Ethernet interface of the port
+ * @function: what is left when this has gone
+ * @netdev: Ethernet interface of the port, its
  * @caps: what the device says of itself
  * @regs: BAR0
  * @db: doorbell page 0
@@ -273,6 +296,7 @@ struct moor_qp {
  * @doze_dma: its DMA address
  * @dead: the device does no DMA any more and nothing will bring it back;
  *	set after bus mastering was seen off, so that who sees it may unpin
+ * @why: for the log, why it is dead
  * @kill_lock: serialises killing, and looks at STATUS that make the carrier
  * @fatal_work: kills from interrupt context
  * @health_work: looks at STATUS now and then
@@ -300,6 +324,7 @@ struct moor_qp {
 struct moor_dev {
 	struct ib_device ibdev;
 	struct pci_dev *pdev;
+	struct moor_function *function;
 	struct net_device *netdev;
 	struct moor_caps caps;
 	void __iomem *regs;
@@ -309,6 +334,7 @@ struct moor_dev {
 	__le32 *doze;
 	dma_addr_t doze_dma;
 	bool dead;
+	const char *why;
 	struct mutex kill_lock;		/* serialises killing and the carrier */
 	struct work_struct fatal_work;
 	struct delayed_work health_work;
@@ -371,6 +397,18 @@ static inline bool moor_is_dead(const struct moor_dev *mdev)
 
 /* main.c */
 extern struct workqueue_struct *moor_wq;
+
+int moor_up(struct moor_function *function);
+void moor_down(struct moor_function *function);
+
+/* recovery.c */
+extern bool moor_recover;
+
+struct moor_function *moor_function_alloc(struct pci_dev *pdev);
+void moor_function_put(struct moor_function *function);
+int moor_recovery_init(void);
+void moor_recovery_exit(void);
+void moor_recovery_start(struct moor_dev *mdev);
 
 /* hw.c */
 int moor_hw_identify(struct moor_dev *mdev);
@@ -459,8 +497,9 @@ int moor_add_gid(const struct ib_gid_attr *attr, void **context);
 int moor_del_gid(const struct ib_gid_attr *attr, void **context);
 
 /* netdev.c */
-int moor_netdev_create(struct moor_dev *mdev);
-void moor_netdev_destroy(struct moor_dev *mdev);
+int moor_netdev_create(struct moor_function *function,
+		       const struct moor_caps *caps);
+void moor_netdev_destroy(struct moor_function *function);
 
 /* pd.c */
 int moor_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);

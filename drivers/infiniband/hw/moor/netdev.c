@@ -14,7 +14,8 @@
 #define MOOR_NETDEV_MTU	4200
 
 struct moor_netdev {
-	struct moor_dev *mdev;
+	struct pci_dev *pdev;
+	u32 version;
 	struct moor_port_events events;
 };
 
@@ -36,14 +37,12 @@ static void moor_get_drvinfo(struct net_device *netdev,
 			     struct ethtool_drvinfo *info)
 {
 	struct moor_netdev *priv = netdev_priv(netdev);
-	u32 version = priv->mdev->caps.version;
 
 	strscpy(info->driver, KBUILD_MODNAME, sizeof(info->driver));
-	strscpy(info->bus_info, pci_name(priv->mdev->pdev),
-		sizeof(info->bus_info));
+	strscpy(info->bus_info, pci_name(priv->pdev), sizeof(info->bus_info));
 	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%u",
-		 (u32)FIELD_GET(MOOR_VERSION_MAJOR, version),
-		 (u32)FIELD_GET(MOOR_VERSION_MINOR, version));
+		 (u32)FIELD_GET(MOOR_VERSION_MAJOR, priv->version),
+		 (u32)FIELD_GET(MOOR_VERSION_MINOR, priv->version));
 }
 
 static int moor_get_link_ksettings(struct net_device *netdev,
@@ -64,13 +63,16 @@ static const struct ethtool_ops moor_ethtool_ops = {
 
 /**
  * moor_netdev_create - register the port's interface
- * @mdev: device with its capabilities read
+ * @function: function that has none yet
+ * @caps: what the device says of itself
  *
- * It has no carrier until the device is seen to have a link.
+ * It has no carrier until the device is seen to have a link, and none while there
+ * is no device.
  *
  * Return: 0 or an errno.
  */
-int moor_netdev_create(struct moor_dev *mdev)
+int moor_netdev_create(struct moor_function *function,
+		       const struct moor_caps *caps)
 {
 	struct net_device *netdev;
 	struct moor_netdev *priv;
@@ -80,9 +82,10 @@ int moor_netdev_create(struct moor_dev *mdev)
 	if (!netdev)
 		return -ENOMEM;
 	priv = netdev_priv(netdev);
-	priv->mdev = mdev;
-	SET_NETDEV_DEV(netdev, &mdev->pdev->dev);
-	eth_hw_addr_set(netdev, mdev->caps.mac);
+	priv->pdev = function->pdev;
+	priv->version = caps->version;
+	SET_NETDEV_DEV(netdev, &function->pdev->dev);
+	eth_hw_addr_set(netdev, caps->mac);
 	netdev->netdev_ops = &moor_netdev_ops;
 	netdev->ethtool_ops = &moor_ethtool_ops;
 	netdev->max_mtu = MOOR_NETDEV_MTU;
@@ -95,7 +98,7 @@ int moor_netdev_create(struct moor_dev *mdev)
 	err = moor_port_events_start(&priv->events, netdev);
 	if (err)
 		goto unregister;
-	mdev->netdev = netdev;
+	function->netdev = netdev;
 	return 0;
 
 unregister:
@@ -105,11 +108,16 @@ free:
 	return err;
 }
 
-void moor_netdev_destroy(struct moor_dev *mdev)
+/* Of a function that may never have had one: one that could not be probed. */
+void moor_netdev_destroy(struct moor_function *function)
 {
-	struct moor_netdev *priv = netdev_priv(mdev->netdev);
+	struct net_device *netdev = function->netdev;
+	struct moor_netdev *priv;
 
+	if (!netdev)
+		return;
+	priv = netdev_priv(netdev);
 	moor_port_events_stop(&priv->events);
-	unregister_netdev(mdev->netdev);
-	free_netdev(mdev->netdev);
+	unregister_netdev(netdev);
+	free_netdev(netdev);
 }
