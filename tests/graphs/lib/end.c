@@ -118,8 +118,14 @@ static void strike_refusal(unsigned int chance, int pid)
 	nic_control("fail any BUSY 1 after %u", chance);
 }
 
+/* One of each that few graphs need, and any. */
 static void prepare_refusal(unsigned int chance)
 {
+	static const char * const rare[] = { "CREATE_CQ", "CREATE_QP", "MODIFY_QP" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(rare) / sizeof(rare[0]); i++)
+		nic_control("fail %s NO_RESOURCE 1 after %u", rare[i], chance % COMMANDS);
 	nic_control("fail any NO_RESOURCE 1 after %u", chance);
 }
 
