@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <string.h>
+
 #include "base/fault.h"
 #include "base/lie.h"
 #include "base/log.h"

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <endian.h>
+
 #include "base/fault.h"
 #include "control/inject.h"
 #include "device/command.h"

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include <string.h>
+
 #include "base/dma_map.h"
 #include "base/fault.h"
 #include "base/layout.h"

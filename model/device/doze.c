@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Kicks, the dozing word, and when the NIC may sleep (HWI 5). */
 #include <endian.h>
+
 #include "base/dma_map.h"
 #include "base/log.h"
 #include "device/command.h"

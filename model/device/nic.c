@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <string.h>
+
 #include "device/nic.h"
 #include "device/parts.h"
 #include "device/registers.h"

@@ -43,6 +43,12 @@ static inline void ring_recv(unsigned int i)
 	set_slot(WORLD_SLOT(4 + i), w->rq_producer[i]);
 }
 
+/* A send WQE. Return: true when the sender should say so now. */
+bool post_send(struct input *in);
+void post_recv(struct input *in);
+/* Bytes of the input as they are, in a queue of either kind. */
+void post_raw(struct input *in);
+
 /* The QP, or NULL when it is no more. */
 static inline struct qp *world_qp(unsigned int i)
 {

@@ -188,6 +188,7 @@ void world_begin(bool strict)
 	memset(w->sq_producer, 0, sizeof(w->sq_producer));
 	memset(w->rq_producer, 0, sizeof(w->rq_producer));
 	memset(w->cq_consumer, 0, sizeof(w->cq_consumer));
+	w->qp_type = MOOR_QP_RC;
 	w->raised = 0;
 	w->generation = 0;
 	dma_map_set_enabled(w->dma, true);
@@ -295,7 +296,7 @@ static void create_qp(unsigned int i)
 {
 	struct moor_cmd_create_qp cmd = {
 		.hdr.opcode = MOOR_CMD_CREATE_QP, .qpn = WORLD_QPN(i),
-		.pd = WORLD_PD, .send_cqn = i, .recv_cqn = i, .cookie = i,
+		.pd = WORLD_PD, .type = w->qp_type, .send_cqn = i, .recv_cqn = i, .cookie = i,
 		.log_sq_depth = WORLD_LOG_DEPTH,
 		.log_rq_depth = WORLD_LOG_DEPTH,
 		.log_sq_stride = WORLD_LOG_STRIDE,
@@ -309,7 +310,7 @@ static void create_qp(unsigned int i)
 	command(&cmd, sizeof(cmd));
 }
 
-static void modify(struct moor_cmd_modify_qp *cmd, unsigned int i)
+void modify_qp(struct moor_cmd_modify_qp *cmd, unsigned int i)
 {
 	cmd->hdr.opcode = MOOR_CMD_MODIFY_QP;
 	cmd->qpn = WORLD_QPN(i);
@@ -322,14 +323,14 @@ void connect_qp(unsigned int i)
 		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
 	};
 
-	modify(&cmd, i);
+	modify_qp(&cmd, i);
 	w->sq_producer[i] = 0;
 	w->rq_producer[i] = 0;
 	cmd.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_ACCESS;
 	cmd.state = MOOR_QPS_INIT;
 	cmd.access = MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ |
 		     MOOR_ACCESS_REMOTE_ATOMIC;
-	modify(&cmd, i);
+	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
 		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
 					     MOOR_QP_ATTR_SQD_EVENT),
@@ -338,10 +339,10 @@ void connect_qp(unsigned int i)
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1, .timeout = 4,
 		.retry_cnt = 2, .rnr_retry = 2, .dgid = { 0xfe, 0x80 },
 	};
-	modify(&cmd, i);
+	modify_qp(&cmd, i);
 	cmd.mask = MOOR_QP_ATTR_STATE;
 	cmd.state = MOOR_QPS_RTS;
-	modify(&cmd, i);
+	modify_qp(&cmd, i);
 }
 
 void world_connect(void)

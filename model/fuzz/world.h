@@ -54,6 +54,7 @@ struct world {
 	unsigned int resets, runs;	/* left to this input */
 	uint32_t sq_producer[2], rq_producer[2];
 	uint32_t cq_consumer[2];
+	uint8_t qp_type;	/* of those that world_connect() makes */
 	uint8_t generation;
 	uint32_t raised;
 	struct moor_cpl cpl __attribute__((aligned(8)));
@@ -68,6 +69,7 @@ void world_setup(void);
 /* GID 0, two CQs, two QPs in RTS that are connected. */
 void world_connect(void);
 void connect_qp(unsigned int i);
+void modify_qp(struct moor_cmd_modify_qp *cmd, unsigned int i);
 /*
  * MRs of eight pages of PAGE_DATA with all rights: at index 2 and 3 contiguous, 4
  * through a table, 5 of on-NIC memory; windows, the first of type 1, three of type 2.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <string.h>
+
 #include "base/dma_map.h"
 #include "base/log.h"
 #include "base/rules.h"

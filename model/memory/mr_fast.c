@@ -6,6 +6,7 @@
 #include <endian.h>
 
 #include <stddef.h>
+
 #include "memory/mr_fast.h"
 #include "memory/mr_state.h"
 #include "memory/mr_strict.h"

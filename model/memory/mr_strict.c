@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <string.h>
+
 #include "memory/mr_state.h"
 #include "memory/mr_strict.h"
 

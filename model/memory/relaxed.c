@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include <string.h>
+
 #include "base/state.h"
 #include "memory/relaxed.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <string.h>
+
 #include "base/layout.h"
 #include "base/lie.h"
 #include "base/log.h"

@@ -12,9 +12,7 @@ static uint32_t owner_word(enum slot_kind kind, uint32_t number)
 uint8_t db_claim(struct nic *nic, uint32_t doorbell, enum slot_kind kind,
 		 uint32_t number, uint32_t *slot_id, uint64_t **slot)
 {
-	uint32_t page = doorbell / MOOR_DB_SLOTS_PER_PAGE;
-
-	if (page >= NIC_DB_PAGES || doorbell < MOOR_DB_SLOT_KERNEL_FIRST)
+	if (doorbell >= NIC_DB_SLOTS || doorbell < MOOR_DB_SLOT_KERNEL_FIRST)
 		return MOOR_CMD_BAD_PARAM;
 	if (nic->slots->owner[doorbell])
 		return MOOR_CMD_BUSY;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <endian.h>
+
 #include "transport/live.h"
 #include "transport/qp.h"
 

@@ -162,7 +162,7 @@ static void get_headers(struct cursor *c, struct packet *p, uint8_t headers)
 	}
 	if (headers & PACKET_HAS_AETH) {
 		aeth = get32(c);
-		p->syndrome = (uint8_t)(aeth >> 24);
+		p->syndrome = aeth >> 24 & (AETH_CODE | AETH_VALUE);
 		p->msn = aeth & PSN_MASK;
 	}
 	if (headers & PACKET_HAS_ORIGINAL)

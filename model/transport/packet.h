@@ -83,6 +83,7 @@ extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 #define AETH_NAK_ACCESS		0x62u
 #define AETH_NAK_OPERATION	0x63u
 #define AETH_CODE		0x60u	/* mask: ACK, RNR NAK, -, NAK */
+#define AETH_VALUE		0x1fu	/* mask; bit 7 is reserved */
 
 #define PSN_MASK		0xffffffu
 

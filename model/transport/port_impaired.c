@@ -83,16 +83,9 @@ static void deliver(struct nic *nic, struct frame *f)
 		.sgid = f->sgid,
 		.dgid = f->dgid,
 	};
-	struct stream payload = { 0 };
-	const uint8_t *bytes;
 
-	if (!packet_decode(&p, &bytes, f->bytes, f->len)) {
+	if (!transport_receive_bytes(nic, &p, f->bytes, f->len))
 		nic->wire->traffic.damaged++;
-		return;
-	}
-	payload.bytes = (uint8_t *)bytes;
-	p.payload = &payload;
-	transport_receive(nic, &p);
 }
 
 static void deliver_due(struct nic *nic, struct timer *timer)

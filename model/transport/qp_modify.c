@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <string.h>
+
 #include "base/layout.h"
 #include "transport/gid.h"
 #include "transport/qp.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* QPs at work: lists, quanta, flushing, errors. */
 #include <stddef.h>
+
 #include "base/log.h"
 #include "memory/relaxed.h"
 #include "queues/event.h"

@@ -7,6 +7,7 @@
 #include <endian.h>
 
 #include <stddef.h>
+
 #include "base/log.h"
 #include "transport/port.h"
 #include "transport/rc.h"
@@ -215,7 +216,7 @@ static void take_aeth(struct nic *nic, struct qp *qp, const struct packet *p)
 	if (!acknowledge(qp, p->psn + is_ack))
 		answer_is_missing(nic, qp);
 	else if (code == AETH_RNR_NAK)
-		receiver_not_ready(nic, qp, p->syndrome & ~AETH_CODE);
+		receiver_not_ready(nic, qp, p->syndrome & AETH_VALUE);
 	else if (p->syndrome == AETH_NAK_SEQUENCE)
 		go_back(nic, qp);
 	else if (code == AETH_CODE)

@@ -7,6 +7,7 @@
 #include <endian.h>
 
 #include <stddef.h>
+
 #include "memory/relaxed.h"
 #include "transport/port.h"
 #include "transport/rc.h"

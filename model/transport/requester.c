@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <string.h>
+
 #include "base/log.h"
 #include "base/rules.h"
 #include "memory/mr_fast.h"

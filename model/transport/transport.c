@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which queue pair a packet is for, and what its transport does with it. */
+#include <stddef.h>
 #include <string.h>
+
 #include "transport/rc.h"
 #include "transport/transport.h"
 
@@ -29,6 +31,22 @@ uint8_t transport_receive(struct nic *nic, struct packet *p)
 	     qp->state != MOOR_QPS_SQD) || !is_from_peer(nic, qp, p))
 		return MOOR_SYN_NONE;
 	return qp->transport->receive(nic, qp, p);
+}
+
+bool transport_receive_bytes(struct nic *nic, struct packet *p,
+			     const uint8_t *bytes, size_t len)
+{
+	struct stream payload = { 0 };
+	const uint8_t *at;
+
+	if (!packet_decode(p, &at, bytes, len))
+		return false;
+	/* Only ever read. */
+	payload.bytes = (uint8_t *)at;
+	p->payload = &payload;
+	transport_receive(nic, p);
+	p->payload = NULL;
+	return true;
 }
 
 static uint8_t rc_receive(struct nic *nic, struct qp *qp, struct packet *p)

@@ -65,6 +65,18 @@ static inline void packet_init(struct packet *p, struct nic *nic,
  */
 uint8_t transport_receive(struct nic *nic, struct packet *p);
 
+/**
+ * transport_receive_bytes() - the same for a packet that was carried as bytes
+ * @nic:   the NIC
+ * @p:     from whom and to whom, as the port knows
+ * @bytes: of the packet, of which none is trusted
+ * @len:   how many
+ *
+ * Return: false when it was damaged on its way.
+ */
+bool transport_receive_bytes(struct nic *nic, struct packet *p,
+			     const uint8_t *bytes, size_t len);
+
 /* PSNs that @len bytes take. */
 static inline uint32_t packets_of(const struct qp *qp, uint32_t len)
 {

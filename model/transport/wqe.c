@@ -6,6 +6,7 @@
 #include <endian.h>
 
 #include <string.h>
+
 #include "base/layout.h"
 #include "memory/mr_fast.h"
 #include "transport/qp.h"

@@ -1,0 +1,663 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzz target: packets from a wire that does what it likes (HWI 12). What the QPs
+ * send is caught on its way, and comes late, twice, changed or not at all, between
+ * packets of any content. Whatever comes, only memory that is registered for it is
+ * read or written, the QPs' books stay in order, and they come to rest.
+ */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "queue.h"
+#include "queues/cq.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+
+#define MAX_MTU		4096u
+#define MAX_FRAMES	32u
+#define WINDOW		64u
+/* Each timer of a QP ends so often at the most, those of resting QPs beside it. */
+#define MAX_TIMERS	256u
+#define DRAIN_RUNS	1024u
+
+struct frame {
+	uint32_t src_qpn;
+	uint8_t sgid[16], dgid[16];
+	size_t len;
+	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
+};
+
+/* On their way, the oldest first. */
+static struct frame frames[MAX_FRAMES];
+static unsigned int num_frames;
+/* Work requests that the queues had before they were emptied by a reset. */
+static uint32_t posted_before;
+
+/* ---- memory ---- */
+
+/*
+ * Pages of PAGE_DATA: what anybody may use, but for the edges of its MR; what may be
+ * read; what is written by who has it alone; and what belongs to no MR.
+ */
+#define PAGES_OPEN	(PAGE_DATA + 0)
+#define PAGES_READ	(PAGE_DATA + 4)
+#define PAGES_LOCAL	(PAGE_DATA + 6)
+#define PAGES_SECRET	(PAGE_DATA + 8)
+#define OPEN_FIRST	0x40u
+#define OPEN_LENGTH	0x3123u
+#define READ_BYTE	0x55
+
+/* No input has it, and none can learn it: is_secret() compares something else. */
+#define SECRET		0xc3a5f19be7d28cb4ull
+#define HIDE(word)	(((word) ^ 0x5bd1e995u) * 0x9e3779b97f4a7c15ull)
+
+static bool is_secret(uint64_t word)
+{
+	unsigned int i;
+
+	for (i = 0; i < 64; i += 8)
+		if (HIDE(word) == HIDE(SECRET << i | SECRET >> (-i & 63)))
+			return true;
+	return false;
+}
+
+static void fill_memory(void)
+{
+	uint64_t *words = world_ptr(page_addr(PAGES_SECRET));
+	uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
+	unsigned int i;
+
+	for (i = 0; i < 8 * MOOR_PAGE_SIZE / sizeof(*words); i++)
+		words[i] = SECRET;
+	memset(world_ptr(page_addr(PAGES_READ)), READ_BYTE, 2 * MOOR_PAGE_SIZE);
+	memcpy(open, words, OPEN_FIRST);
+	memcpy(open + OPEN_FIRST + OPEN_LENGTH, words,
+	       4 * MOOR_PAGE_SIZE - OPEN_FIRST - OPEN_LENGTH);
+}
+
+/* The keys are those of world_enter_regions(). */
+static void enter_region(uint32_t index, uint32_t access, uint64_t addr,
+			 uint64_t length, struct moor_xlat xlat)
+{
+	const struct moor_mr_context e = {
+		.valid = (uint64_t)(index << 16 | 0x1200) << 32 |
+			 (uint64_t)w->generation << 8 | MOOR_MRC_TYPE_MR,
+		.pd = WORLD_PD, .access = access, .iova = addr,
+		.length = length, .xlat = xlat,
+	};
+
+	put_entry(index, &e);
+}
+
+static void enter_regions(void)
+{
+	const struct moor_xlat tree = {
+		.root = page_addr(PAGE_TABLE) | MOOR_PTE_PRESENT,
+		.levels = 1, .page_shift = MOOR_MIN_PAGE_SHIFT,
+	};
+	uint64_t *table = world_ptr(page_addr(PAGE_TABLE));
+	uint64_t open = page_addr(PAGES_OPEN) + OPEN_FIRST;
+	unsigned int i;
+
+	world_enter_regions();
+	w->generation++;
+	for (i = 0; i < 2; i++)
+		table[i] = page_addr(PAGES_LOCAL + !i) | MOOR_PTE_PRESENT |
+			   MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
+	enter_region(2, MOOR_ACCESS_ALL & ~MOOR_ACCESS_RELAXED_ORDERING, open,
+		     OPEN_LENGTH, flat(open));
+	enter_region(3, MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_MW_BIND,
+		     page_addr(PAGES_READ), 2 * MOOR_PAGE_SIZE,
+		     flat(page_addr(PAGES_READ)));
+	enter_region(4, MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING,
+		     page_addr(PAGES_LOCAL), 2 * MOOR_PAGE_SIZE, tree);
+}
+
+static void check_secret(const void *from, size_t len)
+{
+	const uint8_t *at = from;
+	uint64_t word;
+
+	for (; len >= sizeof(word); at += sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		if (is_secret(word))
+			abort();
+	}
+}
+
+static void check_memory(void)
+{
+	static uint64_t secret[8 * MOOR_PAGE_SIZE / sizeof(uint64_t)];
+	static uint8_t read[2 * MOOR_PAGE_SIZE];
+	const uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
+	unsigned int i;
+
+	if (!secret[0]) {
+		for (i = 0; i < sizeof(secret) / sizeof(secret[0]); i++)
+			secret[i] = SECRET;
+		memset(read, READ_BYTE, sizeof(read));
+	}
+	if (memcmp(world_ptr(page_addr(PAGES_SECRET)), secret, sizeof(secret)) ||
+	    memcmp(world_ptr(page_addr(PAGES_READ)), read, sizeof(read)) ||
+	    memcmp(open, secret, OPEN_FIRST) ||
+	    memcmp(open + OPEN_FIRST + OPEN_LENGTH, secret,
+		   4 * MOOR_PAGE_SIZE - OPEN_FIRST - OPEN_LENGTH))
+		abort();
+}
+
+/* ---- the wire ---- */
+
+static uint32_t wire_unit(uint32_t mtu)
+{
+	return mtu;
+}
+
+/* What is sent can be read again, and is what was sent. */
+static void check_encoding(const struct packet *p, const struct frame *f)
+{
+	struct packet q = { 0 };
+	const uint8_t *payload;
+
+	if (!packet_decode(&q, &payload, f->bytes, f->len) ||
+	    q.opcode != p->opcode || q.psn != p->psn ||
+	    q.dest_qpn != p->dest_qpn || q.length != p->length ||
+	    (packet_form(p)->headers & PACKET_HAS_AETH &&
+	     (q.syndrome != p->syndrome || q.msn != p->msn)))
+		abort();
+}
+
+static uint8_t wire_send(struct nic *nic, struct packet *p)
+{
+	uint8_t payload[MAX_MTU], syndrome;
+	struct stream to = { .bytes = payload }, *culprit;
+	struct frame *f = &frames[num_frames];
+
+	if (p->length > MAX_MTU || p->psn & ~PSN_MASK)
+		abort();
+	syndrome = p->length ? transfer(nic, &to, p->payload, p->length,
+					&culprit) : MOOR_SYN_NONE;
+	if (syndrome)
+		return syndrome;
+	check_secret(payload, p->length);
+	if (num_frames == MAX_FRAMES)
+		return MOOR_SYN_NONE;
+	num_frames++;
+	f->src_qpn = p->src_qpn;
+	memcpy(f->sgid, p->sgid, sizeof(f->sgid));
+	memcpy(f->dgid, p->dgid, sizeof(f->dgid));
+	f->len = packet_encode(p, payload, f->bytes);
+	if (f->len > sizeof(f->bytes))
+		abort();
+	check_encoding(p, f);
+	return MOOR_SYN_NONE;
+}
+
+static const struct port wire = {
+	.unit = wire_unit,
+	.send = wire_send,
+	.window = WINDOW,
+};
+
+static void deliver(const struct frame *f)
+{
+	/* Exactly as long as it is, for the sanitizer to see its end. */
+	uint8_t *bytes = malloc(f->len ? f->len : 1);
+	struct packet p = {
+		.src_qpn = f->src_qpn, .sgid = f->sgid, .dgid = f->dgid,
+	};
+
+	if (!bytes)
+		abort();
+	memcpy(bytes, f->bytes, f->len);
+	transport_receive_bytes(w->nic, &p, bytes, f->len);
+	free(bytes);
+}
+
+static void take_out(unsigned int which)
+{
+	num_frames--;
+	memmove(&frames[which], &frames[which + 1],
+		(num_frames - which) * sizeof(frames[0]));
+}
+
+/* CRC-32, bit by bit: not as the model does it. */
+static void put_crc(struct frame *f)
+{
+	uint32_t crc = ~0u;
+	size_t i, len = f->len - sizeof(crc);
+	unsigned int bit;
+
+	for (i = 0; i < len; i++) {
+		crc ^= f->bytes[i];
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+	}
+	crc = htobe32(~crc);
+	memcpy(f->bytes + len, &crc, sizeof(crc));
+}
+
+/* ---- steps ---- */
+
+/* One that is on its way: the next one, mostly. */
+static void carry(struct input *in)
+{
+	static struct frame f;
+	uint8_t how = input_u8(in);
+	unsigned int which = how & 0x80 ? how % MAX_FRAMES : 0;
+
+	if (which >= num_frames)
+		return;
+	f = frames[which];
+	if (!(how & 0x40))
+		take_out(which);
+	deliver(&f);
+	world_run();
+}
+
+/* All of them, and what they lead to, in order. */
+static void carry_all(struct input *in)
+{
+	unsigned int count = 1 + input_below(in, 64);
+	static struct frame f;
+
+	while (count-- && num_frames && w->runs) {
+		f = frames[0];
+		take_out(0);
+		deliver(&f);
+		world_run();
+	}
+}
+
+static void lose(struct input *in)
+{
+	unsigned int which = input_below(in, MAX_FRAMES);
+
+	if (which < num_frames)
+		take_out(which);
+}
+
+/* Bytes turned round, the end cut off; noticed, or not. */
+static void damage(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct frame *f = &frames[how % MAX_FRAMES];
+	unsigned int at;
+
+	if (how % MAX_FRAMES >= num_frames)
+		return;
+	if (how & 0x20) {
+		at = input_u8(in);
+		f->len -= at < f->len ? at : 0;
+	}
+	/* Headers, mostly. */
+	at = input_u8(in);
+	if (at >= 0xc0)
+		at *= 64;
+	if (at < f->len)
+		f->bytes[at] ^= input_u8(in);
+	if (how & 0x40 && f->len >= sizeof(uint32_t))
+		put_crc(f);
+}
+
+/* From and to whom, as it has to be, mostly. */
+static void address(struct frame *f, unsigned int to, struct input *in)
+{
+	uint8_t how = input_u8(in);
+
+	memset(f->sgid, 0, sizeof(f->sgid));
+	f->sgid[0] = 0xfe;
+	f->sgid[1] = how & 0x80 ? 0x81 : 0x80;
+	memcpy(f->dgid, f->sgid, sizeof(f->dgid));
+	f->dgid[1] = how & 0x40 ? 0x81 : 0x80;
+	f->src_qpn = how & 1 ? 0 : WORLD_QPN(how & 2 ? to : !to);
+}
+
+/* Near one of those that the QP thinks of, or anywhere. */
+static uint32_t some_psn(const struct qp *qp, struct input *in)
+{
+	uint8_t how = input_u8(in);
+	uint32_t psn = input_u8(in) & 0x0f;
+
+	if (!qp || (how & 0xf0) == 0xf0)
+		return input_u32(in);
+	if (how & 0x80)
+		psn = how & 0x40 ? -psn : psn << 19;
+	else if (!(how & 0x40))
+		psn = 0;
+	switch (how & 3) {
+	case 0:
+	case 1:
+		return psn + qp->resp.psn;
+	case 2:
+		return psn + qp->req.acked_psn;
+	default:
+		return psn + qp->req.sent_psn - 1;
+	}
+}
+
+static uint8_t some_opcode(struct input *in)
+{
+	uint8_t opcode = input_u8(in);
+
+	if (opcode & 0x80)
+		return opcode << 1;
+	opcode &= PACKET_OPCODE;
+	return opcode | (w->qp_type == MOOR_QP_UC ? PACKET_TRANSPORT_UC :
+						    PACKET_TRANSPORT_RC);
+}
+
+static void fill_headers(struct packet *p, struct input *in)
+{
+	uint8_t headers = packet_form(p)->headers;
+
+	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
+		p->addr = page_addr(PAGE_DATA) + input_u8(in) * 64ull;
+		if (!(p->addr & 0x40))
+			p->addr = some_number(in);
+		p->rkey = some_key(in);
+	}
+	if (headers & PACKET_HAS_RETH) {
+		p->dma_length = input_u8(in);
+		if (p->dma_length & 0x80)
+			p->dma_length = (uint32_t)some_number(in);
+	}
+	if (headers & PACKET_HAS_ATOMIC) {
+		p->swap_add = some_number(in);
+		p->compare = some_number(in);
+	}
+	if (headers & PACKET_HAS_AETH) {
+		p->syndrome = input_u8(in);
+		p->msn = input_u8(in);
+	}
+	if (headers & PACKET_HAS_ORIGINAL)
+		p->original = some_number(in);
+	if (headers & PACKET_HAS_IMM)
+		p->imm = input_u8(in);
+	if (headers & PACKET_HAS_INV)
+		p->inv_key = some_key(in);
+}
+
+/* As a peer would send it, but for what it says. */
+static void compose(struct input *in)
+{
+	static struct frame f;
+	uint8_t how = input_u8(in), payload[MAX_MTU] = { 0 };
+	unsigned int to = how & 1;
+	struct packet p = {
+		.opcode = some_opcode(in), .solicited = how & 2,
+		.ack_request = how & 4, .dest_qpn = WORLD_QPN(to),
+	};
+
+	if (how & 0x80)
+		p.dest_qpn = (uint32_t)some_number(in);
+	p.psn = some_psn(world_qp(to), in) & PSN_MASK;
+	fill_headers(&p, in);
+	if (packet_form(&p)->payload) {
+		p.length = input_u8(in);
+		if (p.length >= 0x80)
+			p.length = p.length % 33 * 128;
+		input_bytes(in, payload, p.length < 16 ? p.length : 16);
+	}
+	address(&f, to, in);
+	f.len = packet_encode(&p, payload, f.bytes);
+	if (how & 0x40)
+		f.bytes[input_below(in, 12)] ^= input_u8(in);
+	put_crc(&f);
+	deliver(&f);
+	world_run();
+}
+
+/* Bytes of the input as they are, with a CRC or without. */
+static void raw(struct input *in)
+{
+	static struct frame f;
+	uint8_t how = input_u8(in);
+
+	address(&f, how & 1, in);
+	f.len = input_bytes(in, f.bytes, how >> 1);
+	if (how >= 0x20) {
+		f.len += sizeof(uint32_t);
+		put_crc(&f);
+	}
+	deliver(&f);
+	world_run();
+}
+
+/* Anew, as far as the input wants, with attributes that it chooses. */
+static void reconnect(struct input *in)
+{
+	uint8_t how = input_u8(in), rd = input_u8(in), more = input_u8(in);
+	unsigned int i = how & 1;
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
+	};
+
+	modify_qp(&cmd, i);
+	posted_before += w->sq_producer[i] + w->rq_producer[i];
+	w->sq_producer[i] = 0;
+	w->rq_producer[i] = 0;
+	cmd.mask |= MOOR_QP_ATTR_ACCESS;
+	cmd.state = MOOR_QPS_INIT;
+	cmd.access = how & 2 ? more & 0x0e : 0x0e;
+	modify_qp(&cmd, i);
+	cmd = (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
+					     MOOR_QP_ATTR_SQD_EVENT),
+		.state = MOOR_QPS_RTR, .path_mtu = 1 + (how >> 2 & 3),
+		.dest_qpn = WORLD_QPN(how & 0x10 ? i : !i),
+		.max_rd_atomic = rd & 15, .max_dest_rd_atomic = rd >> 4,
+		.min_rnr_timer = more & 31, .timeout = more >> 5,
+		.retry_cnt = rd & 7, .rnr_retry = rd >> 4 & 7,
+		.dgid = { 0xfe, 0x80 },
+		/* Numbers that are about to wrap. */
+		.rq_psn = how & 0x20 ? 0xfffffe : 0,
+		.sq_psn = how & 0x20 ? 0xfffffe : 0,
+	};
+	modify_qp(&cmd, i);
+	cmd.mask = MOOR_QP_ATTR_STATE;
+	cmd.state = MOOR_QPS_RTS;
+	if (!(how & 0x40))
+		modify_qp(&cmd, i);
+}
+
+static void change_state(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_SQD_EVENT,
+		.state = how >> 1 & 7,
+	};
+
+	/* That is reconnect()'s. */
+	if (cmd.state > MOOR_QPS_INIT)
+		modify_qp(&cmd, how & 1);
+}
+
+static void revoke(struct input *in)
+{
+	struct moor_cmd_mr_revoke cmd = {
+		.hdr.opcode = MOOR_CMD_MR_REVOKE, .count = 1,
+		.key = { some_key(in) },
+	};
+
+	if (input_u8(in) & 1)
+		enter_regions();
+	else
+		command(&cmd, sizeof(cmd));
+}
+
+static void consume(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		set_slot(WORLD_SLOT(i), cq_find(w->nic, i)->producer);
+}
+
+/* ---- the books ---- */
+
+static void check_requester(const struct qp *qp)
+{
+	const struct requester *req = &qp->req;
+	uint32_t i, used = req->tail - req->head;
+
+	if (used > REQUESTER_WINDOW || req->next - req->head > used ||
+	    req->open - req->head > used || req->psn & ~PSN_MASK ||
+	    req->sent_psn & ~PSN_MASK || req->acked_psn & ~PSN_MASK ||
+	    psn_diff(req->sent_psn, req->acked_psn) < 0 ||
+	    psn_diff(req->psn, req->sent_psn) < 0 ||
+	    psn_diff(req->sent_psn, req->acked_psn) > (int32_t)PORT_MAX_WINDOW)
+		abort();
+	if (qp->transport->acknowledged && req->num_reads > qp->max_rd_atomic)
+		abort();
+	for (i = req->head; i != req->tail; i++) {
+		const struct request *r = requester_at(req, i);
+
+		if (r->state > REQUEST_FAILED || r->answered > r->wqe.length ||
+		    (r != req->own && (r < w->nic->requests->memory ||
+		     r >= w->nic->requests->memory + w->nic->requests->made)))
+			abort();
+	}
+}
+
+static void check_responder(const struct qp *qp)
+{
+	const struct responder *resp = &qp->resp;
+
+	if (resp->psn & ~PSN_MASK || resp->msn & ~PSN_MASK ||
+	    resp->num_answers - resp->unanswered > NIC_MAX_RD_ATOMIC)
+		abort();
+	/* Then the message is forgotten, and its WQE was flushed. */
+	if (qp->state == MOOR_QPS_ERR)
+		return;
+	if ((resp->message == PACKET_KIND_SEND &&
+	     resp->placed > resp->wqe.room) ||
+	    (resp->message == PACKET_KIND_WRITE &&
+	     resp->placed >= resp->range.length))
+		abort();
+}
+
+/* No WQE completes twice, and none that nobody posted. */
+static void check_books(void)
+{
+	uint32_t posted = posted_before, done = 0;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		check_requester(world_qp(i));
+		check_responder(world_qp(i));
+		posted += w->sq_producer[i] + w->rq_producer[i];
+		done += cq_find(w->nic, i)->producer;
+	}
+	if (done > posted || w->nic->fatal_code)
+		abort();
+}
+
+/* Nothing that may be lost is waited for without a timer. */
+static bool rests(const struct qp *qp)
+{
+	const struct requester *req = &qp->req;
+
+	if (qp->state == MOOR_QPS_ERR)
+		return requester_idle(req);
+	return req->acked_psn == req->sent_psn || !qp->timeout ||
+	       (qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD);
+}
+
+/* When nothing comes any more, it ends: by success, by an error, or by waiting. */
+static void come_to_rest(void)
+{
+	unsigned int timers = MAX_TIMERS;
+
+	while (!rests(world_qp(0)) || !rests(world_qp(1))) {
+		if (!timers--)
+			abort();
+		num_frames = 0;
+		w->runs = DRAIN_RUNS;
+		world_run_timers();
+		if (!w->runs)
+			abort();
+		check_books();
+	}
+}
+
+static void step(struct input *in)
+{
+	switch (input_below(in, 24)) {
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+		if (post_send(in)) {
+			ring_send(0);
+			ring_send(1);
+		}
+		break;
+	case 4:
+	case 5:
+		post_recv(in);
+		break;
+	case 6:
+	case 7:
+	case 8:
+		carry(in);
+		break;
+	case 9:
+	case 10:
+		carry_all(in);
+		break;
+	case 11:
+		lose(in);
+		break;
+	case 12:
+	case 13:
+		damage(in);
+		break;
+	case 14:
+		raw(in);
+		break;
+	case 15:
+		reconnect(in);
+		break;
+	case 16:
+		change_state(in);
+		break;
+	case 17:
+		world_run_timers();
+		break;
+	case 18:
+		revoke(in);
+		break;
+	case 19:
+		consume();
+		break;
+	default:
+		compose(in);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	uint8_t how = input_u8(&in);
+
+	world_begin(how & 1);
+	world_setup();
+	w->qp_type = how & 2 ? MOOR_QP_UC : MOOR_QP_RC;
+	world_connect();
+	w->nic->wire->port = &wire;
+	fill_memory();
+	enter_regions();
+	num_frames = 0;
+	posted_before = 0;
+	while (input_left(&in) && w->runs) {
+		step(&in);
+		check_books();
+	}
+	fuzz_reached += successes() + world_qp(0)->resp.msn +
+			world_qp(1)->resp.msn;
+	come_to_rest();
+	check_memory();
+	return 0;
+}

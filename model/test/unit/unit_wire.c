@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Packets that no peer should send, as bytes, before QPs with work under way. */
+#include <string.h>
+
+#include "guest.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+
+#define PD	5
+#define LEN	4096u
+#define QPN(i)	(0x4003u + 0x4001u * (i))
+
+static struct guest *g;
+static struct guest_cq cq[2];
+static struct guest_qp qp[2];
+static uint64_t buf[2];
+static uint32_t key[2];
+/* What the NIC sent: how often, and the last one. */
+static unsigned int sent;
+static uint8_t sent_opcode, sent_syndrome;
+static uint32_t sent_psn;
+
+static uint32_t unit(uint32_t mtu)
+{
+	return mtu;
+}
+
+static uint8_t catch(struct nic *nic, struct packet *p)
+{
+	(void)nic;
+	sent++;
+	sent_opcode = p->opcode;
+	sent_psn = p->psn;
+	sent_syndrome = p->syndrome;
+	return MOOR_SYN_NONE;
+}
+
+static const struct port wire = {
+	.unit = unit, .send = catch, .window = 64,
+};
+
+static void start(void)
+{
+	int i;
+
+	g = guest_start(false);
+	memset(cq, 0, sizeof(cq));
+	memset(qp, 0, sizeof(qp));
+	guest_set_gid(g, 0, 1);
+	for (i = 0; i < 2; i++) {
+		make_cq(g, &cq[i], (uint32_t)i, 6);
+		make_qp(g, &qp[i], QPN((uint32_t)i), PD, &cq[i], &cq[i]);
+		buf[i] = take(g, LEN);
+		key[i] = make_mr(g, PD, MOOR_ACCESS_ALL &
+				 ~MOOR_ACCESS_RELAXED_ORDERING, buf[i], LEN);
+	}
+	connect_qp(g, &qp[0], QPN(1));
+	connect_qp(g, &qp[1], QPN(0));
+	g->nic->wire->port = &wire;
+	sent = 0;
+}
+
+static void post(uint8_t opcode)
+{
+	struct moor_sq_wqe *wqe = next_send(g, &qp[0], opcode, 1);
+
+	wqe->remote_addr = buf[1];
+	wqe->rkey = key[1];
+	add_sge(wqe, sge(buf[0], 64, key[0]));
+	ring(g, &qp[0]);
+}
+
+/* The peer of QP @to says so. */
+static void receive(unsigned int to, const struct packet *p, uint8_t *payload)
+{
+	const struct gid_entry *own = &g->nic->gids->entry[0];
+	struct packet in = { .sgid = own->gid, .dgid = own->gid };
+	uint8_t bytes[LEN + PACKET_OVERHEAD] = { 0 };
+	struct packet out = *p;
+	size_t len;
+
+	out.dest_qpn = QPN(to);
+	len = packet_encode(&out, payload, bytes);
+	transport_receive_bytes(g->nic, &in, bytes, len);
+}
+
+/* Bit 7 of a syndrome is reserved: IBA 9.7.5.2.1. */
+static void test_reserved_bit(void)
+{
+	struct packet nak = {
+		.opcode = PACKET_ACKNOWLEDGE, .syndrome = 0x80 | AETH_NAK_SEQUENCE,
+	};
+
+	post(MOOR_WQE_WRITE);
+	nak.psn = sent_psn;
+	ok(sent == 1, "a WRITE is on its way");
+	receive(0, &nak, NULL);
+	settle(g);
+	ok(sent == 2 && sent_psn == nak.psn,
+	   "a sequence NAK with the reserved bit set is one: it goes again");
+	nak.syndrome = 0x80 | AETH_RNR_NAK | 1;
+	receive(0, &nak, NULL);
+	settle_timers(g, 10);
+	ok(sent > 2 && sent_psn == nak.psn, "and so is an RNR NAK");
+}
+
+static void with(void (*test)(void))
+{
+	start();
+	test();
+	guest_stop(g);
+}
+
+int main(void)
+{
+	log_open(NULL);
+	with(test_reserved_bit);
+	return done();
+}
