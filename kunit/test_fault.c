@@ -21,6 +21,7 @@ struct attempt {
 	struct moor_pair *pair;
 	struct ib_pd *pd;
 	struct ib_mr *mr;
+	struct ib_cq *cq;	/* of the kernel */
 	u32 pd_handle;
 	u8 gid;
 	unsigned long addr;
@@ -163,6 +164,85 @@ static void fault_cq(struct kunit *test)
 			sizeof(struct moor_create_cq_resp));
 	fail_in_turn(test, &attempt, 3);
 	moor_user_close(test, user);
+}
+
+static int try_fast_mr(struct kunit *test, struct attempt *attempt)
+{
+	struct moor_dev *mdev = test->priv;
+	struct ib_mr *mr = ib_alloc_mr(attempt->pd, IB_MR_TYPE_MEM_REG, 16);
+
+	injection_over();
+	if (!IS_ERR(mr))
+		KUNIT_EXPECT_EQ(test, ib_dereg_mr(mr), 0);
+	KUNIT_EXPECT_TRUE(test, xa_empty(&mdev->fast_mrs));
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->mw_keys), 0);
+	return PTR_ERR_OR_ZERO(mr);
+}
+
+/* With no node in the pool: the MR's two tables are allocated, too. */
+static int try_fast_mr_tables(struct kunit *test, struct attempt *attempt)
+{
+	int err;
+
+	moor_nodes_destroy(test->priv);
+	err = try_fast_mr(test, attempt);
+	moor_nodes_destroy(test->priv);
+	return err;
+}
+
+static int try_kernel_cq(struct kunit *test, struct attempt *attempt)
+{
+	struct ib_cq_init_attr attr = { .cqe = 256 };
+	struct ib_cq *cq = ib_create_cq(attempt->pd->device, NULL, NULL, NULL,
+					&attr);
+
+	injection_over();
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	ib_destroy_cq(cq);
+	return 0;
+}
+
+static int try_kernel_qp(struct kunit *test, struct attempt *attempt)
+{
+	struct ib_qp_init_attr attr = {
+		.cap = { 64, 64, 1, 1, 0 },
+		.qp_type = IB_QPT_RC,
+		.send_cq = attempt->cq,
+		.recv_cq = attempt->cq,
+	};
+	struct ib_qp *qp = ib_create_qp(attempt->pd, &attr);
+
+	injection_over();
+	KUNIT_EXPECT_EQ(test, hash_empty(to_mcq(attempt->cq)->kernel.qps),
+			IS_ERR(qp));
+	if (IS_ERR(qp))
+		return PTR_ERR(qp);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(qp), 0);
+	return 0;
+}
+
+/* All that users in the kernel make, by the core's calls, as they do. */
+static void fault_kernel(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct attempt attempt = {
+		.pd = ib_alloc_pd(&mdev->ibdev, 0), .call = try_fast_mr,
+	};
+	struct ib_cq_init_attr attr = { .cqe = 256 };
+
+	fail_in_turn(test, &attempt, 3);
+	attempt.call = try_fast_mr_tables;
+	fail_in_turn(test, &attempt, 5);
+	attempt.call = try_kernel_cq;
+	fail_in_turn(test, &attempt, 2);
+	attempt.cq = ib_create_cq(attempt.pd->device, NULL, NULL, NULL, &attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, attempt.cq);
+	attempt.cqs = true;
+	attempt.call = try_kernel_qp;
+	fail_in_turn(test, &attempt, 7);
+	ib_destroy_cq(attempt.cq);
+	ib_dealloc_pd(attempt.pd);
 }
 
 static int try_ucontext(struct kunit *test, struct attempt *attempt)
@@ -461,6 +541,7 @@ static struct kunit_case fault_cases[] = {
 	KUNIT_CASE(fault_cq),
 	KUNIT_CASE(fault_ucontext),
 	KUNIT_CASE(fault_qp),
+	KUNIT_CASE(fault_kernel),
 	KUNIT_CASE(fault_rereg),
 	KUNIT_CASE(fault_pd),
 	KUNIT_CASE_PARAM(fault_process, process_fault_gen_params),
