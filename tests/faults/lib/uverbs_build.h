@@ -96,4 +96,7 @@ int unbind_some(void);
 /* A PD for memory: often the one whose MRs and windows can be bound. */
 uint32_t pick_pd(void);
 
+/* uverbs_post.c */
+int post_refused(void);
+
 #endif /* UVERBS_BUILD_H */

@@ -201,6 +201,7 @@ const struct op ops[] = {
 	{ "mmap", NULL, 3, NONE, NONE, map_something },
 	{ "bind a window", NULL, 6, NONE, NONE, bind_some },
 	{ "unbind a window", NULL, 3, NONE, NONE, unbind_some },
+	{ "post, as if in the kernel", NULL, 2, NONE, NONE, post_refused },
 };
 
 const size_t num_ops = sizeof(ops) / sizeof(ops[0]);
