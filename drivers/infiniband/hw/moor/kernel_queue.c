@@ -162,8 +162,9 @@ int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 			   size_t bytes)
 {
 	ring->bytes = ALIGN(bytes, MOOR_PAGE_SIZE);
+	/* There may be no such piece at all: no reason for a warning. */
 	ring->buf = dma_alloc_coherent(&mdev->pdev->dev, ring->bytes,
-				       &ring->dma, GFP_KERNEL);
+				       &ring->dma, GFP_KERNEL | __GFP_NOWARN);
 	return ring->buf ? 0 : -ENOMEM;
 }
 
