@@ -7,7 +7,9 @@
  * a NIC can end: all of up to four related objects, and large ones at random until
  * the time is over. After each batch nothing may be left of it, and the kernel may
  * not have complained. Of a batch that fails, the graph that does it is looked for,
- * made as small as can be and shown: given as an argument it is tried alone.
+ * made as small as can be and shown: given as an argument it is tried alone. The step
+ * "kernel" stands for objects of a user in the kernel, for which tests/kernel has to be
+ * loaded.
  *
  *   --seconds N   after these no more random ones (default 60)
  *   --seed N      of the random ones and of who ends how (default: the time)

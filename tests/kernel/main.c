@@ -2,7 +2,8 @@
 /*
  * Tests of the kernel's verbs. In debugfs, in moor_verbs_test/: "tests" names them,
  * "run" takes "DEVICE TEST [SEED]" and returns when the test is over, "results" has
- * what the last one said, as TAP.
+ * what the last one said, as TAP, "moved" how much has been moved in all, and "hold"
+ * is hold.c's.
  */
 
 #include <linux/debugfs.h>
@@ -18,7 +19,7 @@
 
 static const struct verbs_test *const all_tests[] = {
 	fast_tests, invalid_tests, queue_tests, state_tests, rw_tests,
-	uc_tests, figure_tests,
+	uc_tests, limit_tests, gone_tests, figure_tests,
 };
 
 static DEFINE_MUTEX(lock);	/* one test at a time, its results, devices */
@@ -28,6 +29,9 @@ static struct dentry *directory;
 static char *results;
 static size_t results_length;
 static unsigned int points;
+static const struct ib_device *leaving;
+
+atomic_t moved;
 
 static void __printf(1, 0) say(const char *format, va_list args)
 {
@@ -113,11 +117,25 @@ static int client_add(struct ib_device *dev)
 	return place ? 0 : -ENOSPC;
 }
 
-/* A device stays until the test on it is over. */
+/**
+ * device_leaves - is the device about to go?
+ * @dev: device
+ *
+ * Return: true if nothing but the test keeps it.
+ */
+bool device_leaves(const struct ib_device *dev)
+{
+	return READ_ONCE(leaving) == dev;
+}
+
+/* A device stays until the test on it is over, which is told. */
 static void client_remove(struct ib_device *dev, void *client_data)
 {
+	WRITE_ONCE(leaving, dev);
 	mutex_lock(&lock);
 	*find_device(dev) = NULL;
+	hold_leave(dev);
+	WRITE_ONCE(leaving, NULL);
 	mutex_unlock(&lock);
 }
 
@@ -127,39 +145,57 @@ static struct ib_client client = {
 	.remove = client_remove,
 };
 
+static struct ib_device *device_by_name(const char *name)
+{
+	int i;
+
+	for (i = 0; i < MAX_DEVICES; i++)
+		if (devices[i] && !strcmp(dev_name(&devices[i]->dev), name))
+			return devices[i];
+	return NULL;
+}
+
 static int run(const char *device, const char *name, u32 seed)
 {
 	const struct verbs_test *test = find_test(name);
-	int err = -ENODEV, i;
+	struct ib_device *dev;
 
 	if (!test)
 		return -ENOENT;
 	mutex_lock(&lock);
-	for (i = 0; i < MAX_DEVICES; i++) {
-		if (!devices[i] || strcmp(dev_name(&devices[i]->dev), device))
-			continue;
+	dev = device_by_name(device);
+	if (dev) {
 		results_length = 0;
 		points = 0;
-		test->run(devices[i], seed);
+		test->run(dev, seed);
 		say_this("1..%u\n", points);
-		err = 0;
 	}
 	mutex_unlock(&lock);
-	return err;
+	return dev ? 0 : -ENODEV;
+}
+
+#define TEXT	128
+
+static int get_text(char text[TEXT], const char __user *from, size_t length)
+{
+	if (length >= TEXT)
+		return -EINVAL;
+	if (copy_from_user(text, from, length))
+		return -EFAULT;
+	text[length] = 0;
+	return 0;
 }
 
 static ssize_t run_write(struct file *file, const char __user *from,
 			 size_t length, loff_t *pos)
 {
-	char text[128], device[64], name[32];
+	char text[TEXT], device[64], name[32];
 	u32 seed = 1;
 	int err;
 
-	if (length >= sizeof(text))
-		return -EINVAL;
-	if (copy_from_user(text, from, length))
-		return -EFAULT;
-	text[length] = 0;
+	err = get_text(text, from, length);
+	if (err)
+		return err;
 	if (sscanf(text, "%63s %31s %u", device, name, &seed) < 2)
 		return -EINVAL;
 	err = run(device, name, seed);
@@ -169,6 +205,49 @@ static ssize_t run_write(struct file *file, const char __user *from,
 static const struct file_operations run_fops = {
 	.owner = THIS_MODULE,
 	.write = run_write,
+};
+
+static int hold_open(struct inode *inode, struct file *file)
+{
+	mutex_lock(&lock);
+	file->private_data = hold_new();
+	mutex_unlock(&lock);
+	return file->private_data ? 0 : -ENOMEM;
+}
+
+static ssize_t hold_write(struct file *file, const char __user *from,
+			  size_t length, loff_t *pos)
+{
+	char text[TEXT], name[64];
+	struct ib_device *dev;
+	u32 chance;
+	int err;
+
+	err = get_text(text, from, length);
+	if (err)
+		return err;
+	if (sscanf(text, "%63s %u", name, &chance) != 2)
+		return -EINVAL;
+	mutex_lock(&lock);
+	dev = device_by_name(name);
+	err = dev ? hold_make(file->private_data, dev, chance) : -ENODEV;
+	mutex_unlock(&lock);
+	return err ?: length;
+}
+
+static int hold_release(struct inode *inode, struct file *file)
+{
+	mutex_lock(&lock);
+	hold_free(file->private_data);
+	mutex_unlock(&lock);
+	return 0;
+}
+
+static const struct file_operations hold_fops = {
+	.owner = THIS_MODULE,
+	.open = hold_open,
+	.write = hold_write,
+	.release = hold_release,
 };
 
 static int results_show(struct seq_file *seq, void *v)
@@ -206,6 +285,8 @@ static int __init verbs_test_init(void)
 	}
 	directory = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file("run", 0200, directory, NULL, &run_fops);
+	debugfs_create_file("hold", 0200, directory, NULL, &hold_fops);
+	debugfs_create_atomic_t("moved", 0400, directory, &moved);
 	debugfs_create_file("results", 0400, directory, NULL, &results_fops);
 	debugfs_create_file("tests", 0400, directory, NULL, &tests_fops);
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * rdma_rw contexts of all sizes in both directions, as storage targets use them. With
- * ib_core's parameter force_mr they go through fast registrations.
+ * ib_core.force_mr=1 on the kernel's command line they go through fast registrations.
  */
 
 #include <linux/completion.h>
@@ -9,7 +9,8 @@
 
 #include "verbs_test.h"
 
-#define PAGES	200
+#define PAGES	300	/* more than rdma_rw registers at once */
+#define MR_PAGES	256	/* that much */
 #define OTHER	0xee
 
 struct transfer {
@@ -27,6 +28,9 @@ static void transfer_done(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&transfer->done);
 }
 
+/* Registrations of the largest context so far. */
+static int most_mrs;
+
 /* Side 0 reads the peer's memory, or writes it. Return: 0, a status or an errno. */
 static int transfer(struct link *link, struct pages *local, u64 addr, u32 rkey,
 		    enum dma_data_direction dir)
@@ -41,6 +45,7 @@ static int transfer(struct link *link, struct pages *local, u64 addr, u32 rkey,
 			       addr, rkey, dir);
 	if (got < 0)
 		return got;
+	most_mrs = max(most_mrs, link->qp[0]->mrs_used);
 	got = rdma_rw_ctx_post(&ctx, link->qp[0], 1, &transfer.cqe, NULL);
 	while (!got && !try_wait_for_completion(&transfer.done)) {
 		ib_process_cq_direct(link->cq[0], -1);
@@ -91,9 +96,14 @@ static bool try_size(struct link *link, struct pages *local,
 
 static void test_rw(struct ib_device *dev, u32 seed)
 {
-	static const u32 lengths[] = {
+	/*
+	 * rdma_rw counts entries of the list, of which an IOMMU makes one: then all has
+	 * to fit into one registration.
+	 */
+	u32 pages = device_iommu_mapped(dev->dma_device) ? MR_PAGES : PAGES;
+	const u32 lengths[] = {
 		1, 511, 4096, 4097, 16384, 65536, 65537, 300000,
-		(PAGES - 1) * PAGE_SIZE,
+		(pages - 1) * PAGE_SIZE,
 	};
 	struct link_how how = {
 		.alloc_cq = true, .poll_ctx = IB_POLL_DIRECT, .rdma_ctxs = 4,
@@ -106,6 +116,7 @@ static void test_rw(struct ib_device *dev, u32 seed)
 	bool good = true;
 	u32 i, j, n = 0;
 
+	most_mrs = 0;
 	if (!link_open(&link, dev, how))
 		return;
 	mr = ib_alloc_mr(link.pd, IB_MR_TYPE_MEM_REG, PAGES);
@@ -120,6 +131,12 @@ static void test_rw(struct ib_device *dev, u32 seed)
 			good &= try_size(&link, &local, &remote, mr, offsets[i],
 					 lengths[j], n++);
 	point(good, "%u sizes and offsets, written and read, with data", n);
+	if (list_empty(&link.qp[0]->rdma_mrs))
+		point(!most_mrs, "without registrations");
+	else
+		point(most_mrs == DIV_ROUND_UP(pages, MR_PAGES) &&
+		      !link.qp[0]->mrs_used, "by fast registrations, up to %d a context",
+		      most_mrs);
 	describe(&local, 0, PAGE_SIZE);
 	point(transfer(&link, &local, mr->iova, mr->rkey ^ 1, DMA_TO_DEVICE) ==
 	      IB_WC_REM_ACCESS_ERR, "another key: the user is told");

@@ -15,6 +15,12 @@
 bool __printf(2, 3) point(bool good, const char *name, ...);
 void __printf(1, 2) note(const char *text, ...);
 
+/* What has been moved since the module was loaded: in debugfs, for who waits for it. */
+extern atomic_t moved;
+
+/* Is the device about to go, as soon as the test lets it? */
+bool device_leaves(const struct ib_device *dev);
+
 /* How a link is made; zero: the usual way. */
 struct link_how {
 	enum ib_qp_type type;		/* RC, unless it is said to be UC */
@@ -114,6 +120,14 @@ int fast_reg(struct link *link, int side, struct ib_mr *mr, u32 key, int access)
 int fast_inv(struct link *link, int side, u32 key);
 bool fast_map(struct ib_mr *mr, struct pages *pages);
 
+/* hold.c: called one at a time */
+struct hold;
+
+struct hold *hold_new(void);
+int hold_make(struct hold *hold, struct ib_device *dev, u32 chance);
+void hold_leave(struct ib_device *dev);
+void hold_free(struct hold *hold);
+
 struct verbs_test {
 	const char *name;
 	void (*run)(struct ib_device *dev, u32 seed);
@@ -125,6 +139,8 @@ extern const struct verbs_test queue_tests[];
 extern const struct verbs_test state_tests[];
 extern const struct verbs_test rw_tests[];
 extern const struct verbs_test uc_tests[];
+extern const struct verbs_test limit_tests[];
+extern const struct verbs_test gone_tests[];
 extern const struct verbs_test figure_tests[];
 
 #endif /* MOOR_VERBS_TEST_H */

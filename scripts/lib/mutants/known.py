@@ -38,7 +38,7 @@ def sources_of(kind, name):
     folder, test = folder_and_test(name)
     # In other folders programs share more than lib/; and one test needs a module.
     mine = f"tests/guest/{test}." if folder == "guest" else f"tests/{folder}/"
-    return (*SOURCES[kind], mine, *(["tests/kernel/"] if test == "kernel_verbs" else []))
+    return (*SOURCES[kind], mine, *(["tests/kernel/"] if test in ("kernel_verbs", "kernel_gone", "short") else []))
 
 
 @functools.cache

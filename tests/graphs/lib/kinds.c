@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The kinds of steps: objects here, what is done with them in acts.c. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -256,6 +258,33 @@ static int end_qp(struct node *node)
 	return ibv_destroy_qp(node->side.qp);
 }
 
+#define KERNEL_HOLD	"/sys/kernel/debug/moor_verbs_test/hold"
+
+/* Objects of a user in the kernel, as long as the file is open (tests/kernel/hold.c). */
+static int make_kernel(struct life *life, struct node *node)
+{
+	static unsigned int chance;
+	char text[100];
+	int n;
+
+	node->file = open(KERNEL_HOLD, O_WRONLY | O_CLOEXEC);
+	if (node->file < 0)
+		return errno;
+	chance = chance * 1664525 + 1013904223 + getpid();
+	n = snprintf(text, sizeof(text), "%s %u", ibv_get_device_name(life->ctx->device),
+		     chance >> 4);
+	if (write(node->file, text, n) == n)
+		return 0;
+	n = errno;
+	close(node->file);
+	return n;
+}
+
+static int end_kernel(struct node *node)
+{
+	return close(node->file) ? errno : 0;
+}
+
 #define KIND(name, roles, end, refuses, ...) \
 	{ #name, OBJECT | (roles), { __VA_ARGS__ }, make_##name, end, refuses }
 #define ACT(name, ...) \
@@ -279,6 +308,7 @@ const struct kind kinds[] = {
 	KIND(cq_on, CQ, end_cq, true, CHANNEL),
 	KIND(qp, QP, end_qp, false, ANY_PD, CQ, CQ),
 	KIND(uc, QP, end_qp, false, ANY_PD, CQ, CQ),
+	KIND(kernel, 0, end_kernel, false),
 	ACT(binder, KERNEL_PD),
 	ACT(bind, WINDOW, TARGET),
 	ACT(unbind, WINDOW),

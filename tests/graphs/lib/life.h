@@ -24,6 +24,7 @@ struct node {
 		struct ibv_ah *ah;
 		struct ibv_comp_channel *channel;
 		struct ibv_cq *cq;
+		int file;
 	};
 	struct side side;	/* a QP; or the one that binds for a PD */
 	uint8_t *memory;

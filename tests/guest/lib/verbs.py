@@ -2,6 +2,7 @@
 """The test module of the kernel's verbs (tests/kernel): loading it, running its tests."""
 
 import os
+import threading
 
 import guest
 
@@ -33,17 +34,40 @@ def names():
     return guest.read(f"{FOLDER}/tests").split()
 
 
-def run(name, device="moor0", seed=1):
-    """Runs one: the lines that it says, without the plan."""
-    guest.write(f"{FOLDER}/run", f"{device} {name} {seed}")
+def moved():
+    """What tests have moved since it was loaded."""
+    return int(guest.read(f"{FOLDER}/moved"))
+
+
+def results():
+    """What the last one said, without the plan, when it is over."""
     return [line for line in guest.read(f"{FOLDER}/results").splitlines()
             if not line.startswith("1..")]
 
 
+def start(name, device="moor0", seed=1):
+    """Begins one, in a thread that ends with it."""
+    thread = threading.Thread(target=guest.write, args=(f"{FOLDER}/run", f"{device} {name} {seed}"))
+    thread.start()
+    return thread
+
+
+def run(name, device="moor0", seed=1):
+    """Runs one: what it says."""
+    start(name, device, seed).join()
+    return results()
+
+
 def report(name, device="moor0", seed=1):
     """Runs one, and makes its points points of the caller's; False if one failed."""
+    start(name, device, seed).join()
+    return report_results(name)
+
+
+def report_results(name):
+    """Makes the points of the last one points of the caller's; False if one failed."""
     good, detail = True, []
-    lines = run(name, device, seed)
+    lines = results()
     if not any(line.startswith(("ok ", "not ok ")) for line in lines):
         return guest.ok(False, f"{name}: says something", "\n".join(lines))
     for line in lines:
