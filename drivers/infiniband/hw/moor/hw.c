@@ -224,7 +224,9 @@ int moor_hw_alloc_doze(struct moor_dev *mdev)
 		return -ENOMEM;
 	}
 	mdev->doze = page_address(page);
-	if (dma_need_sync(&mdev->pdev->dev, mdev->doze_dma)) {
+	/* With DMA debugging everything needs syncing: there nobody can tell. */
+	if (!IS_ENABLED(CONFIG_DMA_API_DEBUG) &&
+	    dma_need_sync(&mdev->pdev->dev, mdev->doze_dma)) {
 		dev_err(&mdev->pdev->dev,
 			"cannot be used here: DMA is not coherent, or goes through bounce buffers (swiotlb)\n");
 		moor_hw_free_doze(mdev);
