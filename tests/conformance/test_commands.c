@@ -218,6 +218,53 @@ TEST_CASE(interrupt, "vector 0 is raised when slot 1 has changed, and once for i
 	}
 }
 
+TEST_CASE(interrupt_race, "a completion that the last look did not see raises vector 0",
+	  "CMD-38 CMD-20", 0)
+{
+	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
+	struct moor_cpl cpl;
+	unsigned int i;
+
+	settle();
+	for (i = 1; i <= 2000; i++) {
+		interrupts(MOOR_VECTOR_CMD);
+		issue(&cmd, sizeof(cmd));
+		store_slot(MOOR_DB_SLOT_CPL_ARM, i);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (poll_completion(&cpl))
+			continue;
+		if (!expect(wait_until(interrupts(MOOR_VECTOR_CMD)),
+			    "round %u: no interrupt", i))
+			return;
+		wait_completion(&cpl);
+	}
+}
+
+TEST_CASE(interrupt_shared, "an event on vector 0 does not answer the request",
+	  "CMD-38 CMD-19", 0)
+{
+	struct moor_cmd_destroy_eq cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_ASYNC,
+	};
+	struct pair p;
+
+	must(cmd);
+	make_eq(MOOR_EQ_ASYNC, LOG_EQE, MOOR_VECTOR_CMD);
+	make_pair(&p);
+	settle();
+	interrupts(MOOR_VECTOR_CMD);
+	store_slot(MOOR_DB_SLOT_CPL_ARM, 1);
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 2, .remote = p.buf[1],
+		.rkey = p.key[1] ^ 1, SGE(p.buf[0], 64, p.key[0]),
+	});
+	expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+	expect(wait_until(interrupts(MOOR_VECTOR_CMD)), "none for the event");
+	nop();
+	expect(wait_until(interrupts(MOOR_VECTOR_CMD)), "none for the completion");
+}
+
 TEST_CASE(producer_too_far, "a producer index more than a ring ahead is fatal",
 	  "CMD-6 ERR-1 ERR-2 ERR-3 EV-15", 0)
 {

@@ -219,6 +219,37 @@ TEST_CASE(uc_half_way, "UC: a message that ends half-way is dropped, its receive
 	expect_message(&p, MOOR_WQE_SEND, 1, 100);
 }
 
+TEST_CASE(uc_any_psn, "UC: a message begins at any PSN, and one that is lost costs no other",
+	  "UC-5", HAS(UC))
+{
+	struct moor_cmd_modify_qp rtr;
+	uint32_t packets = 3, psn;
+	struct pair p;
+
+	make_uc_pair(&p);
+	about("before the responder is there");
+	reset_qp(&p.qp[1]);
+	must_modify(&p.qp[1], to_init());
+	post_recv(&p.qp[1], 1, p.buf[1], BUF, p.key[1]);
+	send_away(&p, uc_wr(&p, MOOR_WQE_SEND, 64));
+	rtr = to_rtr(p.qp[0].qpn);
+	rtr.rq_psn = 0x4000;
+	must_modify(&p.qp[1], rtr);
+	must_modify(&p.qp[1], to_rts());
+	about("another PSN than the one that it expects");
+	expect_message(&p, MOOR_WQE_SEND, 1, 64);
+	psn = query_qp(&p.qp[0]).sq_psn;
+	expect(query_qp(&p.qp[1]).rq_psn == psn, "PSN 0x%x is expected, not 0x%x",
+	       query_qp(&p.qp[1]).rq_psn, psn);
+	about("a message that is dropped");
+	is_dropped(&p, uc_wr(&p, MOOR_WQE_SEND, packets * 1024));
+	expect(query_qp(&p.qp[1]).rq_psn == psn + packets,
+	       "PSN 0x%x is expected, not 0x%x", query_qp(&p.qp[1]).rq_psn,
+	       psn + packets);
+	post_recv(&p.qp[1], 2, p.buf[1], BUF, p.key[1]);
+	expect_message(&p, MOOR_WQE_SEND, 2, 5000);
+}
+
 TEST_CASE(uc_own_fault, "UC: the responder fails by its own receives, and nobody is told",
 	  "UC-4 RC-29", HAS(UC))
 {
