@@ -58,7 +58,7 @@ void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 		qp_error(nic, qp);
 }
 
-void complete_recv_message(struct nic *nic, struct qp *qp,
+bool complete_recv_message(struct nic *nic, struct qp *qp,
 			   const struct recv_wqe *wqe, const struct packet *p,
 			   uint32_t length)
 {
@@ -80,6 +80,5 @@ void complete_recv_message(struct nic *nic, struct qp *qp,
 	}
 	if (p->solicited)
 		cqe.flags |= MOOR_CQE_FLAG_SOLICITED;
-	if (!cq_write(nic, qp->recv_cq, &cqe, p->solicited))
-		qp_error(nic, qp);
+	return cq_write(nic, qp->recv_cq, &cqe, p->solicited);
 }

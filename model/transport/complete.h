@@ -9,14 +9,14 @@
 #include "transport/packet.h"
 #include "transport/wqe.h"
 
-/* Both put the QP into ERR when the CQ takes no CQE. */
+/* It puts the QP into ERR when the CQ takes no CQE, as the next one does. */
 void complete_send(struct nic *nic, struct qp *qp, const struct send_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
 /* A receive that went wrong. */
 void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
-/* A receive that went well: @p was its message's last packet. */
-void complete_recv_message(struct nic *nic, struct qp *qp,
+/* A receive that went well: @p was its message's last packet. Return: cq_write()'s. */
+bool complete_recv_message(struct nic *nic, struct qp *qp,
 			   const struct recv_wqe *wqe, const struct packet *p,
 			   uint32_t length);
 

@@ -250,8 +250,11 @@ static enum placed end_message(struct nic *nic, struct qp *qp,
 		return PLACED_REFUSED;
 	}
 	qp->resp.holds_wqe = false;
-	complete_recv_message(nic, qp, &qp->resp.wqe, p, length);
-	return PLACED;
+	if (complete_recv_message(nic, qp, &qp->resp.wqe, p, length))
+		return PLACED;
+	/* Nobody here will hear of the message: its sender is not to think so. */
+	refuse(fault, "HWI RC-42", AETH_NAK_OPERATION, 0, 0, MOOR_SYN_NONE);
+	return PLACED_REFUSED;
 }
 
 enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,

@@ -14,14 +14,12 @@ static bool uc_may_begin(const struct qp *qp, const struct request *r)
 }
 
 /*
- * Whether the receiver has itself to blame: its queue or what a receive names (HWI
+ * Whether the receiver has itself to blame: its queues or what a receive names (HWI
  * UC-4). A receive that has no more than been taken goes on to the next message.
  */
 static bool own_fault(const struct responder_fault *fault)
 {
-	return fault->event == MOOR_EVENT_QP_FATAL ||
-	       fault->status == MOOR_WC_LOC_PROT_ERR ||
-	       fault->status == MOOR_WC_LOC_QP_OP_ERR;
+	return fault->nak == AETH_NAK_OPERATION;
 }
 
 static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)

@@ -128,7 +128,8 @@ TEST_CASE(overrun, "a CQ that is full fails, with its QPs; nothing is written ov
 	refused(resize, MOOR_CMD_BAD_STATE, cqn, "RESIZE_CQ");
 }
 
-TEST_CASE(overrun_by_receive, "a receive that finds its CQ full", "CQ-9 CQ-10 EV-6", 0)
+TEST_CASE(overrun_by_receive, "a receive that finds its CQ full",
+	  "CQ-9 CQ-10 EV-6 RC-42", 0)
 {
 	struct moor_cmd_create_qp cmd;
 	struct cq small, cq;
@@ -155,6 +156,42 @@ TEST_CASE(overrun_by_receive, "a receive that finds its CQ full", "CQ-9 CQ-10 EV
 		});
 	expect_event(MOOR_EVENT_CQ_ERROR, 0);
 	expect(reaches_state(&b, MOOR_QPS_ERR), "the QP is not in ERR");
+	for (i = 0; i < 4; i++)
+		expect_cqe(&cq, 0, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&cq, 0, MOOR_WC_REM_OP_ERR, 0);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(uc_overrun_by_receive, "UC: the same, and nobody but the receiver is told",
+	  "RC-42 UC-4 CQ-10", HAS(UC))
+{
+	struct moor_cmd_create_qp cmd;
+	struct cq small, cq;
+	struct qp a, b;
+	unsigned int i;
+
+	make_cq(&small, 0, 1);
+	make_cq(&cq, 1, 6);
+	cmd = qp_command(&a, &cq, &cq);
+	cmd.type = MOOR_QP_UC;
+	must(cmd);
+	cmd = qp_command(&b, &cq, &small);
+	cmd.type = MOOR_QP_UC;
+	must(cmd);
+	connect_qp(&a, b.qpn);
+	connect_qp(&b, a.qpn);
+	drop_events(MOOR_EQ_ASYNC);
+	for (i = 0; i < 3; i++) {
+		put_recv(&b, i, NULL, 0);
+		ring_recv(&b);
+	}
+	for (i = 0; i < 3; i++) {
+		post_send(&a, (struct send_wr){ .opcode = MOOR_WQE_SEND });
+		expect_cqe(&cq, 0, MOOR_WC_SUCCESS, 0);
+	}
+	expect_event(MOOR_EVENT_CQ_ERROR, 0);
+	expect(reaches_state(&b, MOOR_QPS_ERR), "the QP is not in ERR");
+	expect(query_qp(&a).state == MOOR_QPS_RTS, "the requester is not in RTS");
 }
 
 /* ---- notification ---- */
