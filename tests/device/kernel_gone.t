@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""The device dies, is reset, unbound or pulled out, or leaves a command unanswered, while
-a user in the kernel (tests/kernel/gone.c) registers, writes and invalidates: what was
-posted completes, drains come back, everything can be given back, and nothing is left."""
+"""The device dies, is recovered, reset, unbound or pulled out, or leaves a command
+unanswered, while a user in the kernel (tests/kernel/gone.c) registers, writes and
+invalidates: what was posted completes, drains come back, everything can be given back,
+and nothing is left."""
 
 import os
 import sys
@@ -73,6 +74,11 @@ def main():
         in_flight(f"is unbound ({seed})", unbound, clear_and_bind, seed)
         in_flight(f"is reset ({seed})", lambda: guest.write(f"{DEVICES}/{where}/reset", "1"), lambda: None, seed)
         in_flight(f"is pulled out ({seed})", pulled_out, plugged_in, seed)
+    device.recover(True)
+    said = device.dmesg_count("recovered, as moor0")
+    in_flight("dies, and the driver recovers", lambda: guest.control("fatal"), lambda: guest.ok(
+        guest.wait_for(lambda: device.dmesg_count("recovered, as moor0") > said), "the driver recovers"), 0)
+    device.recover(False)
     in_flight("leaves MR_REVOKE unanswered", unanswered, clear_and_bind, 0)
     guest.ok(verbs.unload(), "the test module is unloaded")
     guest.done()
