@@ -23,7 +23,7 @@ TEST_CASE(nop_works, "NOP: tag, status, nothing else", "CMD-5 CMD-8 CMD-21 VER-4
 }
 
 TEST_CASE(many, "many commands outstanding: each is answered once, in ring order",
-	  "CMD-1 CMD-5 CMD-7", 0)
+	  "CMD-1 CMD-5 CMD-7 CMD-39", 0)
 {
 	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
 	unsigned int round, i, j, n;

@@ -146,6 +146,9 @@ TEST_CASE(drained, "SQ_DRAINED: in SQD, when notification was asked for",
 	must_modify(&p.qp[0], sqd);
 	expect_event(MOOR_EVENT_SQ_DRAINED, p.qp[0].qpn);
 	expect(!query_qp(&p.qp[0]).sq_draining, "it is still draining");
+	about("from SQD to SQD");
+	must_modify(&p.qp[0], sqd);
+	expect_no_event(MOOR_EQ_ASYNC);
 }
 
 TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",

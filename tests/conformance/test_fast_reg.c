@@ -243,6 +243,37 @@ TEST_CASE(checks, "what a REG_MR is checked for, in order",
 		      true);
 }
 
+TEST_CASE(unsignaled, "a message behind an unsignaled REG_MR may bring its key along",
+	  "FR-12", HAS(FAST_REG))
+{
+	uint32_t i, key;
+	struct send_wr wr;
+	struct fast f;
+
+	begin(&f);
+	for (i = 0; i < 20; i++) {
+		about("round %u", i);
+		key = (f.key & ~0xffu) | (i + 1);
+		wr = reg_wr(&f, key);
+		wr.flags = UNSIGNALED;
+		post_recv(&f.p.qp[0], 1, f.p.buf[0], 64, f.p.key[0]);
+		put_send(&f.p.qp[1], &wr);
+		post_send(&f.p.qp[1], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+		});
+		expect_cqe(&f.p.cq[0], 1, MOOR_WC_SUCCESS, 0);
+		post_send(&f.p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .wr_id = 2, .remote = IOVA,
+			.rkey = key, SGE(f.p.buf[0], 64, f.p.key[0]),
+		});
+		expect_cqe(&f.p.cq[0], 2, MOOR_WC_SUCCESS, 0);
+		post_send(&f.p.qp[1], (struct send_wr){
+			.opcode = MOOR_WQE_LOCAL_INV, .wr_id = 3, .inv_key = key,
+		});
+		expect_cqe(&f.p.cq[1], 3, MOOR_WC_SUCCESS, 0);
+	}
+}
+
 TEST_CASE(who_may, "on a QP without KERNEL, or in slots of less than 128 bytes, it is malformed",
 	  "FR-2 FR-3 WQ-8", HAS(FAST_REG))
 {

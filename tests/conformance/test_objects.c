@@ -141,9 +141,7 @@ TEST_CASE(cq, "CREATE_CQ and DESTROY_CQ: ranges, and what is in use",
 #undef BAD
 	cmd = good;
 	cmd.ring.offset = ~0ull << 6;
-	expect(do_command(cmd) == MOOR_CMD_BAD_PARAM ||
-	       answer.status == MOOR_CMD_DMA_FAULT,
-	       "an offset that wraps: status %u", answer.status);
+	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "an offset that wraps");
 	must(good);
 	refused(good, MOOR_CMD_BAD_INDEX, cqn, "twice");
 	make_cq(&cq, 0, 4);
@@ -377,6 +375,46 @@ TEST_CASE(gid, "SET_GID: entries of the table",
 		must_modify(&p.qp[i], to_rts());
 	}
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+}
+
+TEST_CASE(broken_table, "a table with an entry that is absent or malformed is found out",
+	  "CMD-41 CMD-16", 0)
+{
+	static const uint64_t entries[] = {
+		0, MOOR_PTE_PRESENT, MOOR_PTE_LEAF | MOOR_PTE_WRITABLE,
+		MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE | 8,
+	};
+	struct moor_cmd_create_cq c_cq;
+	struct moor_cmd_create_qp c_qp;
+	uint64_t table = take(PAGE), memory = take(3 * PAGE);
+	struct moor_xlat xlat = {
+		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
+	};
+	uint64_t *entry = at(table);
+	unsigned int i;
+	struct cq cq;
+	struct qp qp;
+
+	for (i = 0; i < 3; i++)
+		entry[i] = (memory + i * PAGE) | MOOR_PTE_PRESENT |
+			   MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
+	make_cq(&cq, 0, 4);
+	for (i = 0; i < 4; i++) {
+		struct cq other;
+
+		about("entry 0x%llx", (unsigned long long)entries[i]);
+		entry[2] = (entries[i] ? memory : 0) | entries[i];
+		c_cq = cq_command(&other, 1, 8);
+		c_cq.ring = xlat;
+		c_cq.ring.offset = PAGE;
+		c_cq.log_cqe = 7;
+		refused(c_cq, MOOR_CMD_DMA_FAULT, ring, "CREATE_CQ");
+		c_qp = qp_command(&qp, &cq, &cq);
+		c_qp.sq = xlat;
+		c_qp.log_sq_depth = 5;
+		c_qp.log_sq_stride = 9;
+		refused(c_qp, MOOR_CMD_DMA_FAULT, sq, "CREATE_QP");
+	}
 }
 
 TEST_CASE(foreign_gid, "a destination that cannot be reached is refused at once",

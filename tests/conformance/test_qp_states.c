@@ -164,6 +164,40 @@ TEST_CASE(query_states, "QUERY_QP: state, PSNs, indices", "QP-3 QP-15 CMD-12 VER
 	refused(cmd, MOOR_CMD_BAD_INDEX, qpn, "its index, another number");
 }
 
+TEST_CASE(without_state, "attributes alone may be set in every state", "QP-17 QP-12", 0)
+{
+	static const enum moor_qp_state states[] = {
+		MOOR_QPS_RESET, MOOR_QPS_INIT, MOOR_QPS_RTR, MOOR_QPS_RTS,
+		MOOR_QPS_SQD, MOOR_QPS_ERR,
+	};
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_ACCESS | MOOR_QP_ATTR_MIN_RNR_TIMER |
+			MOOR_QP_ATTR_SQ_PSN | MOOR_QP_ATTR_RQ_PSN,
+		.access = MOOR_ACCESS_REMOTE_READ, .min_rnr_timer = 3,
+	};
+	enum moor_qp_state from = MOOR_QPS_RESET;
+	struct moor_cpl_query_qp out;
+	unsigned int i;
+	struct cq cq;
+	struct qp qp;
+
+	make_cq(&cq, 0, 4);
+	make_qp(&qp, &cq, &cq);
+	for (i = 0; i < 6; i++) {
+		about("state %u", states[i]);
+		if (i)
+			must_modify(&qp, transition(&qp, from, states[i]));
+		from = states[i];
+		cmd.sq_psn = 100 + i;
+		cmd.rq_psn = 200 + i;
+		must_modify(&qp, cmd);
+		out = query_qp(&qp);
+		expect(out.state == states[i] && out.sq_psn == 100 + i &&
+		       out.rq_psn == 200 + i, "state %u, PSNs %u and %u",
+		       out.state, out.sq_psn, out.rq_psn);
+	}
+}
+
 TEST_CASE(to_reset, "to RESET: both queues empty, indices and slots zero",
 	  "QP-2 QP-13 DB-10", 0)
 {

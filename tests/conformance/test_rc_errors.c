@@ -387,6 +387,84 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
 }
 
+/* Long enough that every device acknowledges some of it before it breaks off. */
+#define LONG	(1u << 20)
+
+TEST_CASE(another_half_way, "what comes instead of the rest of a message is an invalid request",
+	  "RC-44 RC-22 RC-28", 0)
+{
+	struct moor_cmd_modify_qp rts = to_rts();
+	uint64_t table = take(PAGE), from = take_filled(LONG, 7), i;
+	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, 0x10000000, LONG);
+	struct pair p;
+	uint64_t to;
+	uint32_t key;
+
+	for (i = 0; i < 3 * LONG / 4 / PAGE; i++)
+		((uint64_t *)at(table))[i] = (from + i * PAGE) |
+					     MOOR_PTE_PRESENT | MOOR_PTE_LEAF;
+	e.xlat = (struct moor_xlat){
+		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
+	};
+	make_pair(&p);
+	to = take(LONG);
+	key = make_mr(PD, ALL_RIGHTS, to, LONG);
+	post_recv(&p.qp[1], 1, to, LONG, key);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, .wr_id = 5,
+		SGE(0x10000000, LONG, make_entry(&e, MOOR_MRC_TYPE_MR)),
+	});
+	expect_cqe(&p.cq[0], 5, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	drop_events(MOOR_EQ_ASYNC);
+	rts.sq_psn = query_qp(&p.qp[1]).rq_psn;
+	need(rts.sq_psn != to_rts().sq_psn, "nothing has been acknowledged");
+	reset_qp(&p.qp[0]);
+	must_modify(&p.qp[0], to_init());
+	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
+	must_modify(&p.qp[0], rts);
+	post_send(&p.qp[0], send_of(&p, 64));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_INV_REQ_ERR, 0);
+	expect_event(MOOR_EVENT_QP_REQ_ERR, p.qp[1].qpn);
+	expect_cqe(&p.cq[1], 1, MOOR_WC_WR_FLUSH_ERR, 0);
+}
+
+TEST_CASE(with_itself, "a QP that is connected to itself is told its error, then flushes",
+	  "RC-12 RC-13", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	reset_qp(&p.qp[0]);
+	connect_qp(&p.qp[0], p.qp[0].qpn);
+	drop_events(MOOR_EQ_ASYNC);
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 1, .remote = p.buf[1],
+		.rkey = p.key[1] ^ 1, SGE(p.buf[0], 64, p.key[0]),
+	});
+	post_send(&p.qp[0], send_of(&p, 64));
+	expect_cqe(&p.cq[0], 1, MOOR_WC_REM_ACCESS_ERR, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[0].qpn);
+}
+
+TEST_CASE(receive_in_part, "of a receive SGE those bytes are checked that the message brings",
+	  "ACC-1 WQ-16 RC-9", 0)
+{
+	uint32_t key;
+	struct pair p;
+
+	make_pair(&p);
+	key = make_mr(PD, ALL_RIGHTS, p.buf[1], 1024);
+	post_recv(&p.qp[1], 1, p.buf[1], 4096, key);
+	post_recv(&p.qp[1], 2, p.buf[1], 4096, key);
+	post_send(&p.qp[0], send_of(&p, 1024));
+	expect_cqe(&p.cq[1], 1, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	post_send(&p.qp[0], send_of(&p, 1025));
+	expect_cqe(&p.cq[1], 2, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_BOUNDS);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_OP_ERR, 0);
+}
+
 TEST_CASE(path_mtus_differ, "path MTUs that differ: what fits into the smaller one passes",
 	  "RC-30", 0)
 {

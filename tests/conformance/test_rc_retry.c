@@ -128,6 +128,55 @@ TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
 	}
 }
 
+TEST_CASE(psn_behind, "a PSN that is behind counts as a repetition: nothing is carried out",
+	  "RC-43", 0)
+{
+	struct moor_cmd_modify_qp cmd;
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 1, 2, 6, 2);
+	reset_qp(&p.qp[1]);
+	must_modify(&p.qp[1], to_init());
+	cmd = to_rtr(p.qp[0].qpn);
+	cmd.rq_psn += 10;
+	must_modify(&p.qp[1], cmd);
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, .wr_id = 6,
+		SGE(p.buf[0], 64, p.key[0]),
+	});
+	wait_cqe(&p.cq[0]);
+	expect_no_cqe(&p.cq[1]);
+	expect(is_filled(p.buf[1], BUF, 2), "something is written");
+	expect(query_qp(&p.qp[1]).rq_psn == cmd.rq_psn, "it is counted");
+}
+
+TEST_CASE(types_differ, "QPs of two types are not connected", "RC-33 RC-11", HAS(UC))
+{
+	struct moor_cmd_create_qp cmd;
+	struct cq cq, other;
+	struct qp rc, uc;
+
+	make_cq(&cq, 0, LOG_DEPTH);
+	make_cq(&other, 1, LOG_DEPTH);
+	make_qp(&rc, &cq, &cq);
+	cmd = qp_command(&uc, &other, &other);
+	cmd.type = MOOR_QP_UC;
+	must(cmd);
+	connect_qp(&rc, uc.qpn);
+	connect_qp(&uc, rc.qpn);
+	put_recv(&uc, 1, NULL, 0);
+	ring_recv(&uc);
+	put_recv(&rc, 2, NULL, 0);
+	ring_recv(&rc);
+	post_send(&uc, (struct send_wr){ .opcode = MOOR_WQE_SEND, .wr_id = 3 });
+	expect_cqe(&other, 3, MOOR_WC_SUCCESS, 0);
+	post_send(&rc, (struct send_wr){ .opcode = MOOR_WQE_SEND, .wr_id = 4 });
+	expect_cqe(&cq, 4, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
+	expect_no_cqe(&other);
+}
+
 TEST_CASE(retry_count, "the time-out and its number of retries", "RC-11 RC-36", 0)
 {
 	uint64_t started, took;

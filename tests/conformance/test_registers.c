@@ -352,6 +352,38 @@ TEST_CASE(msix, "the MSI-X table outlives a reset by CONTROL, but not FLR",
 	       "FLR: the entry is not masked");
 }
 
+TEST_CASE(before_enable, "what BAR2 and slots got before ENABLE counts from then on",
+	  "CTL-21", 0)
+{
+	struct moor_cpl_mr_query out;
+	uint32_t key;
+
+	host_reset();
+	key = make_mr(PD, ALL_RIGHTS, take(PAGE), PAGE);
+	store_slot(MOOR_DB_SLOT_CPL_ARM, 1);
+	interrupts(MOOR_VECTOR_CMD);
+	host_enable();
+	expect(!query(key, &out) && out.state == MOOR_MR_STATE_VALID,
+	       "the MR: status %u, state %u", answer.status, out.state);
+	expect(wait_until(interrupts(MOOR_VECTOR_CMD)), "no interrupt");
+}
+
+TEST_CASE(gids_gone, "a reset clears the GID table", "CTL-2 QP-11", 0)
+{
+	struct moor_cmd_modify_qp rtr;
+	struct cq cq;
+	struct qp qp;
+
+	host_reset();
+	host_enable();
+	make_eq(MOOR_EQ_COMPLETION, LOG_EQE, eq_vector(MOOR_EQ_COMPLETION));
+	make_cq(&cq, 0, 4);
+	make_qp(&qp, &cq, &cq);
+	must_modify(&qp, to_init());
+	rtr = to_rtr(qp.qpn);
+	expect(modify(&qp, rtr) == MOOR_CMD_BAD_PARAM, "status %u", answer.status);
+}
+
 TEST_CASE(disable, "CONTROL with ENABLE clear stops the function as a reset does",
 	  "CTL-10", 0)
 {

@@ -231,17 +231,18 @@ TEST_CASE(order, "the keys of a revoke are dealt with in their order",
 	memcpy(&out, answer.out, sizeof(out));
 	expect(!out.busy && out.unknown == 0xc, "busy 0x%x, unknown 0x%x",
 	       out.busy, out.unknown);
-	about("the MR before its window");
 	cmd.key[0] = p.key[0];
 	cmd.key[1] = make_window(PD, MOOR_MRC_TYPE_MW_1);
-	cmd.count = 2;
+	about("the MR before its window, and once more");
+	cmd.count = 3;
+	cmd.key[2] = cmd.key[0];
 	cmd.key[3] = 0;
-	cmd.key[2] = cmd.key[3];
 	bind(&p, cmd.key[1], p.key[0], p.buf[0], PAGE);
 	must(cmd);
 	memcpy(&out, answer.out, sizeof(out));
 	expect(out.busy == 1 && !out.unknown, "busy 0x%x, unknown 0x%x", out.busy,
 	       out.unknown);
+	expect_state(p.key[0], MOOR_MR_STATE_REVOKED);
 }
 
 TEST_CASE(consumer_byte, "of a window any consumer byte will do for a revoke",

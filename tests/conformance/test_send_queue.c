@@ -65,6 +65,10 @@ TEST_CASE(malformed_wqe, "WQEs that make no sense", "WQ-8 RC-5 RC-21 CQ-19", 0)
 	wr.data = "12345678";
 	wr.data_len = 8;
 	malformed(&p, wr, "a READ, inline");
+	if (dev.features & MOOR_FEATURE_MW_TYPE_2B) {
+		wr.opcode = MOOR_WQE_LOCAL_INV;
+		malformed(&p, wr, "a LOCAL_INV, inline");
+	}
 	about("reserved byte");
 	wr = write_of(&p, 8);
 	raw = put_send(&p.qp[0], &wr);

@@ -296,6 +296,35 @@ TEST_CASE(levels, "0 to 5 levels; what the root is has to fit", "XLT-4 XLT-5 XLT
 	}
 }
 
+TEST_CASE(node_nowhere, "a node that DMA does not reach is a DMA failure", "XLT-18 ACC-14",
+	  0)
+{
+	struct moor_xlat xlat = flat(MEMORY_BASE);
+	struct pair p;
+
+	begin(&p);
+	xlat.root = NOWHERE | P;
+	xlat.levels = 1;
+	fails(&p, xlat, MOOR_SYN_DMA);
+	fails(&p, path(2, 12, 2, 0x10000, NOWHERE | P), MOOR_SYN_DMA);
+}
+
+TEST_CASE(top_leaf, "a block at the end of all addresses: no byte fails for those beyond",
+	  "XLT-4 XLT-10", 0)
+{
+	struct moor_xlat xlat = flat(MEMORY_BASE);
+	uint32_t key;
+	struct pair p;
+
+	begin(&p);
+	/* Nothing is mapped there: the first bytes fail by DMA, and not before. */
+	xlat.root = (~0ull & MOOR_PTE_ADDR) | P | L | W;
+	key = mr_of(xlat, 2 * PAGE);
+	expect_local(&p, MOOR_WQE_WRITE, key, 0x10000, 64, MOOR_SYN_DMA);
+	expect_local(&p, MOOR_WQE_WRITE, key, 0x10000 + PAGE, 64,
+		     MOOR_SYN_TRANSLATION);
+}
+
 TEST_CASE(wrapping_leaf, "a leaf whose bytes go beyond 2^64 reaches nothing",
 	  "XLT-10 ERR-6 ERR-7", 0)
 {

@@ -586,3 +586,30 @@ TEST_CASE(list, "MR_WINDOWS lists the windows bound to a key, 128 at a time",
 	cmd.buffer = NOWHERE;
 	refused(cmd, MOOR_CMD_DMA_FAULT, buffer, "a buffer that is nowhere");
 }
+
+TEST_CASE(unsignaled, "a message behind an unsignaled BIND_MW may bring its key along",
+	  "MW-18", HAS(MW_TYPE_1))
+{
+	uint32_t window, i;
+	struct pair p;
+
+	make_pair(&p);
+	window = make_window(PD, MOOR_MRC_TYPE_MW_1);
+	for (i = 0; i < 20; i++) {
+		struct moor_wqe_bind bind = whole_bind(&p, window);
+		struct send_wr wr = {
+			.opcode = MOOR_WQE_BIND_MW, .flags = UNSIGNALED,
+		};
+
+		about("round %u", i);
+		bind.new_key = (window & ~0xffu) | i;
+		wr.bind = bind;
+		post_recv(&p.qp[0], 1, p.buf[0], 64, p.key[0]);
+		put_send(&p.qp[1], &wr);
+		post_send(&p.qp[1], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+		});
+		expect_cqe(&p.cq[0], 1, MOOR_WC_SUCCESS, 0);
+		expect_remote(&p, MOOR_WQE_WRITE, bind.new_key, bind.addr, 8, true);
+	}
+}
