@@ -8,6 +8,26 @@ passed=0 failed=0 skipped=0
 # shellcheck disable=SC2034  # for who sources this
 for_graphs=(--iommu --strict --control --append 'slab_debug=U,kmalloc-*')
 
+# Of a hundred packets, so many meet with each accident.
+impairment=lose=5,repeat=5,reorder=5,delay=5,damage=5
+# What may not tell the difference: the tests of the guest that move data or provoke errors.
+# testing.rst says which are not among them, and why.
+# shellcheck disable=SC2034  # for who sources this
+impaired_tests=(
+	test_access_matrix test_attack test_data test_dead_keys test_dead_process test_dm test_dma_fault
+	test_errors test_exit_bound test_flags test_holders test_import test_isolation test_lifetime
+	test_notify test_null_mr test_queues test_race_bind test_race_free test_rereg test_traffic test_windows
+	test_wr test_zero_based)
+
+# impaired_port NAME VM-OPTION... -- TEST...: of these, on a port that impairs.
+impaired_port() {
+	local name=$1 options=()
+	shift
+	while [ "$1" != -- ]; do options+=("$1"); shift; done
+	shift
+	guest "$name" --control "${options[@]}" -- --impair "$impairment" --patience 4 "$@"
+}
+
 # aside FUNCTION: its steps side by side with those that follow, until 'join'.
 aside() {
 	(
