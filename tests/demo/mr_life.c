@@ -181,24 +181,47 @@ static enum ibv_wc_status rdma(struct endpoint *ep, enum ibv_wr_opcode opcode,
 	return wc.status;
 }
 
-/* Print @row under the names in @heading, a few to a line. */
-static void print_columns(char *heading, char *row)
+/* What the fields are, for those that are worth a line. */
+static const struct {
+	const char *name, *meaning;
+} fields[] = {
+	{ "lkey", "key for requests of one's own" },
+	{ "rkey", "key for the peer" },
+	{ "generation", "goes up when the key is registered anew" },
+	{ "pd", "protection domain: queue pairs of another one are refused" },
+	{ "access", "rights, a bit each" },
+	{ "iova", "address of the first byte, as requests name it" },
+	{ "length", "bytes" },
+	{ "levels", "of the tree of tables; 0: memory in one piece" },
+	{ "page_shift", "a leaf maps two to the power of this" },
+	{ "nodes", "pages of 4 KiB that the tree takes" },
+	{ "root", "DMA address of the tree" },
+	{ "offset", "of the first byte in what the tree maps" },
+};
+
+static void print_field(const char *name, const char *value)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (!strcmp(name, fields[i].name))
+			printf("    %-10s %16s   %s\n", name, value,
+			       fields[i].meaning);
+}
+
+/* Print the values of @row with the names in @heading. */
+static void print_row(char *heading, char *row)
 {
 	static const char separators[] = { ' ', '\n', '\0' };
 	char *next_name, *next_value;
 	char *name = strtok_r(heading, separators, &next_name);
 	char *value = strtok_r(row, separators, &next_value);
-	int column;
 
-	for (column = 0; name && value; column++) {
-		printf("%s%10s %-15s", column % 3 ? "" : "    ", name, value);
-		if (column % 3 == 2)
-			putchar('\n');
+	while (name && value) {
+		print_field(name, value);
 		name = strtok_r(NULL, separators, &next_name);
 		value = strtok_r(NULL, separators, &next_value);
 	}
-	if (column % 3)
-		putchar('\n');
 }
 
 /* Print what the driver shows of this MR. */
@@ -218,7 +241,7 @@ static void show_context(const char *device, uint32_t key)
 	fclose(file);
 	if (!found)
 		fail("%s does not list key %s", path, wanted);
-	print_columns(heading, row);
+	print_row(heading, row);
 }
 
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t size, int access)
