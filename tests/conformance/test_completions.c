@@ -301,12 +301,10 @@ TEST_CASE(arm_race, "no arrival is lost between arming and polling", "CQ-11 CQ-1
 			;
 		arm_cq(&p.cq[0], MOOR_CQ_ARM_ANY);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (!poll_cqe(&p.cq[0], &cqe)) {
+		/* An event may be late: of the round before, whose CQE was polled. */
+		while (!poll_cqe(&p.cq[0], &cqe))
 			need(wait_event(MOOR_EQ_COMPLETION, &eqe),
-			     "round %u: neither CQE nor event", i);
-			need(poll_cqe(&p.cq[0], &cqe),
-			     "round %u: an event before its CQE", i);
-		}
+			     "round %u: no CQE, and no event behind it", i);
 		expect(!cqe.status, "status %u", cqe.status);
 		drop_events(MOOR_EQ_COMPLETION);
 	}
