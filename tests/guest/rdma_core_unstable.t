@@ -14,7 +14,7 @@ import guest  # pylint: disable=wrong-import-position
 BUILT = f"{guest.TOP}/build/provider-unstable"
 PORT = 18600
 # Between them, what differs from version to version: contexts, imported ones too, and CQs.
-PROGRAMS = ("test_data", "test_import", "test_queues", "test_uc", "test_windows")
+PROGRAMS = ("test_data", "test_import", "test_queues", "test_uc", "test_windows", "test_binds")
 
 
 def listens(port):
