@@ -135,6 +135,22 @@ static bool has_gid(void)
 	return found;
 }
 
+/* Does the network stack know of a carrier? Without one nothing is routed. */
+static bool has_link(const char *netdev)
+{
+	char path[320], state[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/operstate", netdev);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (!fgets(state, sizeof(state), file))
+		state[0] = 0;
+	fclose(file);
+	return !strcmp(state, "up\n");
+}
+
 void nic_bring_up(void)
 {
 	time_t end = time(NULL) + DEADLINE_S;
@@ -145,12 +161,13 @@ void nic_bring_up(void)
 	if (glob(path, 0, NULL, &netdevs))
 		tap_bail("%s: the NIC has no interface", path);
 	set_up(strrchr(netdevs.gl_pathv[0], '/') + 1);
-	globfree(&netdevs);
-	while (!has_gid()) {
+	while (!has_gid() || !has_link(netdevs.gl_pathv[0])) {
 		if (time(NULL) > end)
-			tap_bail("no RoCE v2 GID %d s after the interface is up", DEADLINE_S);
+			tap_bail("no RoCE v2 GID, or no link, %d s after the interface is up",
+				 DEADLINE_S);
 		poll(NULL, 0, 10);
 	}
+	globfree(&netdevs);
 	holdings_close();
 	holdings_open();
 }

@@ -110,11 +110,17 @@ def ready():
     return False
 
 
+def has_link():
+    """Have all interfaces of NICs a carrier that the network stack knows of? Without
+    that nothing is routed over them."""
+    return all(read(path).strip() == "up" for path in glob.glob(f"{DRIVER}/*:*/net/*/operstate"))
+
+
 def bring_up():
-    """Brings the NIC's interfaces up and waits for GIDs."""
+    """Brings the NIC's interfaces up and waits for GIDs and routes."""
     for path in glob.glob(f"{DRIVER}/*:*/net/*"):
         subprocess.run(["ip", "link", "set", os.path.basename(path), "up"], check=True)
-    return wait_for(ready)
+    return wait_for(lambda: ready() and has_link())
 
 
 def moves_data(name):
