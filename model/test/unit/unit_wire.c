@@ -41,6 +41,8 @@ static const struct port wire = {
 
 static void start(uint8_t type)
 {
+	/* What is not answered is not sent again by itself. */
+	struct moor_cmd_modify_qp no_timer = { .mask = MOOR_QP_ATTR_TIMEOUT };
 	int i;
 
 	g = guest_start(false);
@@ -57,6 +59,7 @@ static void start(uint8_t type)
 	}
 	connect_qp(g, &qp[0], QPN(1));
 	connect_qp(g, &qp[1], QPN(0));
+	modify(g, &no_timer, QPN(0));
 	g->nic->wire->port = &wire;
 	sent = 0;
 }
