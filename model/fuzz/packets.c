@@ -16,8 +16,8 @@
 #define MAX_MTU		4096u
 #define MAX_FRAMES	32u
 #define WINDOW		64u
-/* Each timer of a QP ends so often at the most, those of resting QPs beside it. */
-#define MAX_TIMERS	256u
+/* Beside the QPs' timers there is a look each millisecond at EQs that are full. */
+#define MAX_TIMERS	2048u
 #define DRAIN_RUNS	1024u
 
 struct frame {
