@@ -45,6 +45,9 @@ struct guest_qp {
 #define LOG_DEPTH	6
 #define LOG_STRIDE	9
 
+/* Linked in place of timer_now(). */
+uint64_t __wrap_timer_now(void);
+
 /* TAP */
 void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int done(void);
@@ -57,7 +60,7 @@ void *at(struct guest *g, uint64_t addr);
 uint64_t take(struct guest *g, uint64_t len);
 /* Lets the NIC work till it has nothing to do. */
 void settle(struct guest *g);
-/* As settle(), waiting for timers for at most @ms. */
+/* As settle(), and what timers of the next @ms do; time passes here alone. */
 void settle_timers(struct guest *g, unsigned int ms);
 uint8_t command(struct guest *g, const void *cmd, size_t size);
 struct moor_xlat flat(uint64_t addr);
