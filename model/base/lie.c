@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -91,8 +92,10 @@ static uint64_t next(struct lies *lies)
 /* Something else than @truth, of @bits bits: an end of a range, beside it, or anything. */
 static uint64_t other_value(struct lies *lies, uint64_t truth, unsigned int bits)
 {
-	uint64_t all = ~0ull >> (64 - bits), value = truth;
+	uint64_t all, value = truth;
 
+	assert(bits);
+	all = ~0ull >> (64 - bits);
 	while (value == truth) {
 		switch (next(lies) % 10) {
 		case 0:

@@ -117,7 +117,7 @@ static bool acknowledge(struct qp *qp, uint32_t psn)
 }
 
 /* Sends again from the first packet that is not acknowledged. */
-static void rewind(struct qp *qp)
+static void begin_again(struct qp *qp)
 {
 	struct requester *req = &qp->req;
 	struct request *r = first_open(req);
@@ -145,7 +145,7 @@ static void go_back(struct nic *nic, struct qp *qp)
 	}
 	req->retries--;
 	nic->wire->traffic.went_back++;
-	rewind(qp);
+	begin_again(qp);
 }
 
 /* Something later was answered: once, until it has an effect. */
@@ -187,7 +187,7 @@ static void receiver_not_ready(struct nic *nic, struct qp *qp, uint8_t timer)
 	}
 	/* It is an answer: who is not ready is not gone. */
 	req->retries = qp->retry_cnt;
-	rewind(qp);
+	begin_again(qp);
 	req->waiting = true;
 	timer_start(&nic->timers, &qp->timer,
 		    timer_now() + (uint64_t)rnr_wait[timer] * RNR_UNIT_NS);
