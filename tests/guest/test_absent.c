@@ -26,8 +26,8 @@
 static void qp_types(struct pair *pair)
 {
 	static const struct { enum ibv_qp_type type; const char *name; } types[] = {
-		{ IBV_QPT_UC, "UC" }, { IBV_QPT_UD, "UD" },
-		{ IBV_QPT_RAW_PACKET, "raw packet" }, { IBV_QPT_DRIVER, "driver's own" },
+		{ IBV_QPT_UD, "UD" }, { IBV_QPT_RAW_PACKET, "raw packet" },
+		{ IBV_QPT_DRIVER, "driver's own" },
 	};
 	unsigned int i;
 
