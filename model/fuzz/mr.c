@@ -49,6 +49,11 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	unsigned int height;
 	__uint128_t size = 0, addr;
 
+	/* The root is an entry like others, and of the kind that its levels ask for. */
+	if (!(entry & MOOR_PTE_PRESENT) || entry & MOOR_PTE_RESERVED ||
+	    !(entry & MOOR_PTE_LEAF) != !!x->levels ||
+	    (x->levels && entry & MOOR_PTE_WRITABLE))
+		return NULL;
 	for (height = x->levels; height; height--) {
 		unsigned int shift = x->page_shift + 9 * (height - 1);
 
