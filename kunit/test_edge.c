@@ -168,12 +168,22 @@ static void edge_probed_pages(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, 3 * PAGE_SIZE, true);
 	struct ib_pd *pd = moor_kunit_pd(test);
+	struct moor_dev *mdev = test->priv;
+	struct moor_ucontext *uctx;
+	struct moor_refusal why;
 	struct page *page;
 	struct ib_mr *mr;
 
+	uctx = kunit_kzalloc(test, sizeof(*uctx), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, uctx);
 	KUNIT_ASSERT_EQ(test, vm_munmap(addr + 2 * PAGE_SIZE, PAGE_SIZE), 0);
 	mr = moor_kunit_reg(pd, addr, 3 * PAGE_SIZE, addr, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
+	/* It is looked for when somebody asks. */
+	uctx->refusal = mdev->refusals.last[(mdev->refusals.count - 1) %
+					    MOOR_REFUSALS_KEPT].refusal;
+	moor_refusal_last(mdev, uctx, &why);
+	KUNIT_EXPECT_EQ(test, why.value, addr + 2 * PAGE_SIZE);
 	KUNIT_ASSERT_EQ(test, get_user_pages_fast(addr, 1, FOLL_WRITE, &page), 1);
 	KUNIT_EXPECT_FALSE(test, folio_maybe_dma_pinned(page_folio(page)));
 	put_page(page);
