@@ -22,27 +22,37 @@
 /*
  * Who allocates for a process: the driver, and the core what it makes for the driver.
  * Its own handles (alloc_uobj()) are freed some time later, by RCU, and so are the MRs of
- * users in the kernel.
+ * users in the kernel; nodes of tables are kept for the next ones, as many as there
+ * ever were at once.
  */
 static const char * const allocators[] = {
 	"moor_", "uverbs_", "ib_uverbs", "ib_alloc", "__ib_alloc", "create_cq",
 	"ib_create", "create_qp", "_rdma_create", "rdma_user", "ib_umem", "__ib_umem",
 };
 
+static const char * const stay[] = { "moor_alloc_mr", "moor_node_new" };
+
+static bool is_in(const char *function, const char * const *list, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (!strncmp(function, list[i], strlen(list[i])))
+			return true;
+	return false;
+}
+
 /* "COUNT FUNCTION+OFFSET ...": below it is who called that. */
 static long count_line(const char *line)
 {
 	char function[64];
-	unsigned int i;
 	long count;
 
 	if (sscanf(line, " %ld %63s", &count, function) != 2 ||
-	    !strncmp(function, "moor_alloc_mr", strlen("moor_alloc_mr")))
+	    is_in(function, stay, sizeof(stay) / sizeof(stay[0])) ||
+	    !is_in(function, allocators, sizeof(allocators) / sizeof(allocators[0])))
 		return 0;
-	for (i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
-		if (!strncmp(function, allocators[i], strlen(allocators[i])))
-			return count;
-	return 0;
+	return count;
 }
 
 long residue_objects(void)
