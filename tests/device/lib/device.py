@@ -185,12 +185,12 @@ def revive(where, name):
 
 
 def setup():
-    """Bails out where there is no control socket. A NIC that dies stays dead."""
+    """Bails out where there is no control socket. A NIC that dies stays dead, if there is
+    a driver already that would recover it."""
     os.environ.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     if not guest.control_port():
         print("Bail out! no control socket: boot with scripts/vm --control")
         raise SystemExit(1)
     guest.control("clear")
-    # Some load the driver later, and nothing of theirs dies.
-    if os.path.exists("/sys/module/moor"):
+    if os.path.exists(guest.DRIVER):
         recover(False)
