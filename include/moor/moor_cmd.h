@@ -25,8 +25,8 @@ enum moor_cmd_opcode {
 	MOOR_CMD_MR_REVOKE	= 0x40,
 	MOOR_CMD_MR_QUERY	= 0x41,
 	MOOR_CMD_MR_WINDOWS	= 0x42,
-	MOOR_CMD_MR_INVALIDATE	= 0x43,	/* reserved (HWI RSV-2) */
-	MOOR_CMD_PAGE_RESPONSE	= 0x44,	/* reserved (HWI RSV-2) */
+	MOOR_CMD_MR_INVALIDATE	= 0x43,	/* feature ODP */
+	MOOR_CMD_PAGE_RESPONSE	= 0x44,	/* feature ODP */
 };
 
 enum moor_cmd_status {
@@ -74,7 +74,7 @@ struct moor_cpl {
 
 enum moor_eq_number {
 	MOOR_EQ_ASYNC		= 0,
-	MOOR_EQ_PAGE_REQUEST	= 1,	/* reserved (HWI EV-4) */
+	MOOR_EQ_PAGE_REQUEST	= 1,
 	MOOR_EQ_COMPLETION	= 2,	/* and the following */
 };
 
@@ -103,7 +103,7 @@ enum moor_event_type {
 	MOOR_EVENT_SQ_DRAINED	= 0x07,
 	MOOR_EVENT_PORT_UP	= 0x08,
 	MOOR_EVENT_PORT_DOWN	= 0x09,
-	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* reserved (HWI RSV-2) */
+	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* struct moor_page_request */
 	MOOR_EVENT_DEVICE_FATAL	= 0x20,	/* number: enum moor_fatal_code */
 };
 
@@ -113,6 +113,22 @@ struct moor_eqe {
 	__le32 number;
 	__le32 reserved2[5];
 	__le32 phase;		/* bit 0; written last */
+};
+
+#define MOOR_PAGE_REQUEST_WRITE		MOOR_BIT(0)
+#define MOOR_PAGE_REQUEST_RESPONDER	MOOR_BIT(1)
+
+/* An event, too: a half of a QP is parked until it is answered (HWI ODP-10). */
+struct moor_page_request {
+	__u8 type;		/* MOOR_EVENT_PAGE_REQUEST */
+	__u8 flags;		/* MOOR_PAGE_REQUEST_* */
+	__u8 reserved1[2];
+	__le32 token;
+	__le32 key;		/* of the MR, also where a window led to it */
+	__le32 qpn;
+	__le64 addr;		/* of the first byte that is not there */
+	__le32 length;		/* bytes from there on: a hint, not 0 */
+	__le32 phase;		/* as of an event */
 };
 
 /* ---- completion queues ---- */
@@ -342,9 +358,31 @@ struct moor_window_info {
 
 #define MOOR_WINDOWS_PER_PAGE	(MOOR_PAGE_SIZE / sizeof(struct moor_window_info))
 
+/* HWI ODP-19: forget what spans a byte of the range, and be done with it. */
+struct moor_cmd_mr_invalidate {
+	struct moor_cmd_hdr hdr;
+	__le32 key;
+	__le32 reserved1;
+	__le64 addr;		/* in the MR's own address space */
+	__le64 length;
+};
+
+enum moor_page_status {
+	MOOR_PAGE_RESOLVED	= 0,
+	MOOR_PAGE_FAILED	= 1,	/* it cannot be had */
+};
+
+struct moor_cmd_page_response {
+	struct moor_cmd_hdr hdr;
+	__le32 token;		/* of a struct moor_page_request */
+	__u8 status;		/* enum moor_page_status */
+	__u8 reserved1[3];
+};
+
 _Static_assert(sizeof(struct moor_cmd) == MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_eqe) == 32, "HWI EV-1");
+_Static_assert(sizeof(struct moor_page_request) == 32, "HWI EV-1");
 _Static_assert(sizeof(struct moor_cmd_create_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cmd_modify_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cmd_mr_revoke) <= MOOR_CMD_SIZE, "HWI REV-1");

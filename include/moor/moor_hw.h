@@ -18,7 +18,7 @@
 
 /* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
-#define MOOR_HW_VERSION_MINOR	2
+#define MOOR_HW_VERSION_MINOR	3
 
 /* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
@@ -92,7 +92,7 @@
 #define MOOR_FEATURE_MW_TYPE_1		MOOR_BIT(2)
 #define MOOR_FEATURE_MW_TYPE_2B		MOOR_BIT(3)
 #define MOOR_FEATURE_FAST_REG		MOOR_BIT(4)
-#define MOOR_FEATURE_ODP		MOOR_BIT(5)	/* reserved (HWI RSV-1) */
+#define MOOR_FEATURE_ODP		MOOR_BIT(5)
 #define MOOR_FEATURE_SG_GAPS		MOOR_BIT(6)	/* reserved (HWI RSV-1) */
 #define MOOR_FEATURE_DM			MOOR_BIT(7)
 #define MOOR_FEATURE_RELAXED_ORDERING	MOOR_BIT(8)

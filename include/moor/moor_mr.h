@@ -70,8 +70,8 @@ enum moor_mrc_type {
 #define MOOR_ACCESS_REMOTE_ATOMIC	MOOR_BIT(3)
 #define MOOR_ACCESS_MW_BIND		MOOR_BIT(4)
 #define MOOR_ACCESS_RELAXED_ORDERING	MOOR_BIT(5)
-#define MOOR_ACCESS_ALL			MOOR_MASK(5, 0)
-#define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)	/* reserved (HWI RSV-2) */
+#define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)	/* feature ODP (HWI ODP-6) */
+#define MOOR_ACCESS_ALL			MOOR_MASK(6, 0)
 
 /*
  * HWI KEY-1: a key is an index into the context table in its upper
