@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/rules.h"
 #include "device/command.h"
+#include "memory/odp.h"
 #include "queues/cq.h"
 #include "queues/event.h"
 #include "queues/slot.h"
@@ -131,6 +132,16 @@ static const struct command commands[] = {
 	[MOOR_CMD_MR_WINDOWS] = {
 		.name = "MR_WINDOWS", .run = mw_list,
 		.size = sizeof(struct moor_cmd_mr_windows),
+	},
+	[MOOR_CMD_MR_INVALIDATE] = {
+		.name = "MR_INVALIDATE", .run = odp_invalidate,
+		.size = sizeof(struct moor_cmd_mr_invalidate),
+		.reserved = { RESERVED(moor_cmd_mr_invalidate, reserved1) },
+	},
+	[MOOR_CMD_PAGE_RESPONSE] = {
+		.name = "PAGE_RESPONSE", .run = parking_answer,
+		.size = sizeof(struct moor_cmd_page_response),
+		.reserved = { RESERVED(moor_cmd_page_response, reserved1) },
 	},
 };
 

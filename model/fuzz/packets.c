@@ -45,6 +45,8 @@ static uint32_t posted_before;
 #define PAGES_SECRET	(PAGE_DATA + 8)
 #define OPEN_FIRST	0x40u
 #define OPEN_LENGTH	0x3123u
+#define OPEN_RIGHTS	(MOOR_ACCESS_ALL & ~(MOOR_ACCESS_RELAXED_ORDERING | \
+					     MOOR_ACCESS_ON_DEMAND))
 #define READ_BYTE	0x55
 
 /* No input has it, and none can learn it: is_secret() compares something else. */
@@ -104,8 +106,7 @@ static void enter_regions(void)
 	for (i = 0; i < 2; i++)
 		table[i] = page_addr(PAGES_LOCAL + !i) | MOOR_PTE_PRESENT |
 			   MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	enter_region(2, MOOR_ACCESS_ALL & ~MOOR_ACCESS_RELAXED_ORDERING, open,
-		     OPEN_LENGTH, flat(open));
+	enter_region(2, OPEN_RIGHTS, open, OPEN_LENGTH, flat(open));
 	enter_region(3, MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_MW_BIND,
 		     page_addr(PAGES_READ), 2 * MOOR_PAGE_SIZE,
 		     flat(page_addr(PAGES_READ)));

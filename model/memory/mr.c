@@ -56,6 +56,14 @@ static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 	return dyn;
 }
 
+/* HWI ODP-6: its table has to be one, and it may stand for all there is. */
+static bool body_on_demand(const struct moor_mr_context *e, struct xlat *xlat)
+{
+	xlat->on_demand = le32toh(e->access) & MOOR_ACCESS_ON_DEMAND;
+	return !xlat->on_demand ||
+	       (xlat->levels && xlat->memory == MOOR_MEMORY_HOST);
+}
+
 /* Windows have no body, and ALL has no translation (HWI MR-4). */
 static bool body_clear(const struct moor_mr_context *e)
 {
@@ -69,9 +77,10 @@ static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
 {
 	uint64_t length = le64toh(e->length), last;
 
-	if (!length || length > NIC_MAX_MR_SIZE ||
+	if (!length ||
 	    __builtin_add_overflow(le64toh(e->iova), length - 1, &last) ||
-	    !xlat_decode(xlat, &e->xlat))
+	    !xlat_decode(xlat, &e->xlat) || !body_on_demand(e, xlat) ||
+	    (length > NIC_MAX_MR_SIZE && !xlat->on_demand))
 		return false;
 	return !__builtin_add_overflow(xlat->offset, length - 1, &last);
 }
@@ -93,7 +102,8 @@ static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 	case MOOR_MRC_TYPE_MR:
 		return !consumer && body_well_formed(e, xlat);
 	case MOOR_MRC_TYPE_ALL:
-		return !consumer && body_clear(e);
+		return !consumer && body_clear(e) &&
+		       !(le32toh(e->access) & MOOR_ACCESS_ON_DEMAND);
 	case MOOR_MRC_TYPE_FAST_REG:
 	case MOOR_MRC_TYPE_MW_1:
 	case MOOR_MRC_TYPE_MW_2:
@@ -212,10 +222,12 @@ uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 	else
 		syndrome = xlat_walk(nic, &grant->xlat, grant->first + off,
 				     &leaf, &grant->node);
-	if (syndrome)
-		return syndrome;
-	return xlat_host(nic, grant->xlat.memory, &leaf, len, grant->write,
-			 ptr);
+	if (!syndrome)
+		syndrome = xlat_host(nic, &grant->xlat, &leaf, len,
+				     grant->write, ptr);
+	if (syndrome == SYN_PAGE_FAULT)
+		grant->missing = grant->first + off;
+	return syndrome;
 }
 
 /* The bits of a key that revoke and query compare. */

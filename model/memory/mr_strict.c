@@ -16,6 +16,7 @@ struct kept_page {
 	uint32_t index;
 	uint32_t epoch;		/* of the index when it was kept */
 	uint64_t page;		/* byte of the space >> 12 */
+	unsigned int shift;	/* of the table's slot that was the leaf */
 	struct xlat_leaf leaf;	/* from the start of the stretch */
 };
 
@@ -77,6 +78,29 @@ void mr_strict_keep(struct nic *nic, uint32_t index,
 	nic->mr->strict->entry[index] = *entry;
 }
 
+/* Does the leaf, of which a stretch is kept, span a byte of the range? */
+static bool spans(const struct kept_page *kept, uint64_t first, uint64_t last)
+{
+	uint64_t at = kept->page * MOOR_PAGE_SIZE >> kept->shift;
+
+	return at >= first >> kept->shift && at <= last >> kept->shift;
+}
+
+void mr_strict_drop_range(struct nic *nic, uint32_t index, uint64_t first,
+			  uint64_t last)
+{
+	struct mr_strict *strict = nic->mr->strict;
+	uint32_t i;
+
+	for (i = 0; i < NUM_KEPT_PAGES; i++) {
+		struct kept_page *kept = &strict->pages[i];
+
+		if (kept->index == index && kept->epoch &&
+		    spans(kept, first, last))
+			kept->epoch = 0;
+	}
+}
+
 static struct kept_page *page_slot(struct nic *nic, uint32_t index,
 				   uint64_t page)
 {
@@ -93,8 +117,10 @@ uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
 					   byte / MOOR_PAGE_SIZE);
 	uint8_t syndrome;
 
+	/* What may have become writable meanwhile is no reason to refuse (HWI ODP-8). */
 	if (kept->index != grant->index || kept->page != byte / MOOR_PAGE_SIZE ||
-	    kept->epoch != nic->mr->strict->epoch[grant->index]) {
+	    kept->epoch != nic->mr->strict->epoch[grant->index] ||
+	    (grant->write && !kept->leaf.writable)) {
 		syndrome = xlat_walk(nic, &grant->xlat, byte - in_page,
 				     &kept->leaf, &grant->node);
 		if (syndrome) {
@@ -104,6 +130,7 @@ uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
 		kept->index = grant->index;
 		kept->epoch = nic->mr->strict->epoch[grant->index];
 		kept->page = byte / MOOR_PAGE_SIZE;
+		kept->shift = grant->xlat.levels ? grant->node.shift : 63;
 	}
 	*leaf = kept->leaf;
 	leaf->addr += in_page;

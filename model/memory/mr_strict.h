@@ -14,6 +14,9 @@ void mr_strict_reset(struct nic *nic);
 void mr_strict_drop(struct nic *nic, uint32_t index);
 /* The translations alone: the entry stays. */
 void mr_strict_drop_pages(struct nic *nic, uint32_t index);
+/* Those of an MR with a table whose leaves span a byte from @first to @last. */
+void mr_strict_drop_range(struct nic *nic, uint32_t index, uint64_t first,
+			  uint64_t last);
 /* The entry that is kept, or NULL. */
 const struct moor_mr_context *mr_strict_entry(struct nic *nic, uint32_t index);
 void mr_strict_keep(struct nic *nic, uint32_t index,

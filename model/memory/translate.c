@@ -13,6 +13,7 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 	x->levels = raw->levels;
 	x->page_shift = raw->page_shift;
 	x->memory = raw->memory;
+	x->on_demand = false;
 
 	/* Gather lists come with a feature that this NIC does not have. */
 	if (raw->reserved1 || raw->entries || x->levels > MOOR_MAX_LEVELS ||
@@ -74,6 +75,13 @@ static const uint64_t *node_ptr(struct nic *nic, uint64_t entry)
 	return p && len == MOOR_PAGE_SIZE ? p : NULL;
 }
 
+/* What a walk makes of an entry that is neither leaf nor node. */
+static uint8_t no_way(const struct xlat *x, uint64_t entry)
+{
+	return x->on_demand && !(entry & MOOR_PTE_PRESENT) ?
+	       SYN_PAGE_FAULT : MOOR_SYN_TRANSLATION;
+}
+
 static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 			 struct xlat_leaf *leaf, struct xlat_node *node)
 {
@@ -86,8 +94,10 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 		const uint64_t *entries;
 		uint64_t size;
 
+		/* Without a root there is no table that a page could enter. */
 		if (!is_node(entry))
-			return MOOR_SYN_TRANSLATION;
+			return height == x->levels ? MOOR_SYN_TRANSLATION :
+						     no_way(x, entry);
 		entries = node_ptr(nic, entry);
 		if (!entries)
 			return MOOR_SYN_DMA;
@@ -113,7 +123,7 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 		leaf_from_entry(leaf, entry, byte & (size - 1), size);
 		return MOOR_SYN_NONE;
 	}
-	return MOOR_SYN_TRANSLATION;	/* no leaf at height 0 either */
+	return no_way(x, entry);	/* no leaf at height 0 either */
 }
 
 uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
@@ -145,14 +155,15 @@ uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 	return walk_tree(nic, x, byte, leaf, node);
 }
 
-uint8_t xlat_host(struct nic *nic, uint8_t memory, const struct xlat_leaf *leaf,
-		  uint64_t *len, bool write, uint8_t **ptr)
+uint8_t xlat_host(struct nic *nic, const struct xlat *x,
+		  const struct xlat_leaf *leaf, uint64_t *len, bool write,
+		  uint8_t **ptr)
 {
 	if (write && !leaf->writable)
-		return MOOR_SYN_TRANSLATION;
+		return x->on_demand ? SYN_PAGE_FAULT : MOOR_SYN_TRANSLATION;
 	if (*len > leaf->size)
 		*len = leaf->size;
-	if (memory == MOOR_MEMORY_NIC) {
+	if (x->memory == MOOR_MEMORY_NIC) {
 		if (leaf->addr >= NIC_DM_SIZE)
 			return MOOR_SYN_TRANSLATION;
 		if (*len > NIC_DM_SIZE - leaf->addr)
@@ -182,7 +193,7 @@ uint8_t *xlat_window_ptr(struct nic *nic, const struct xlat *x,
 	if (xlat_walk(nic, x, first, &leaf, &node))
 		return NULL;
 	len = leaf.size;
-	if (xlat_host(nic, x->memory, &leaf, &len, write, &base) ||
+	if (xlat_host(nic, x, &leaf, &len, write, &base) ||
 	    len < MOOR_PAGE_SIZE)
 		return NULL;
 	win->generation = dma_map_generation(nic->dma);

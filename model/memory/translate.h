@@ -20,7 +20,14 @@ struct xlat {
 	uint8_t levels;
 	uint8_t page_shift;
 	uint8_t memory;
+	bool on_demand;		/* an absent entry is no failure (HWI ODP-7) */
 };
+
+/*
+ * Beside enum moor_syndrome: a page is not there yet. No CQE has it; who meets
+ * it waits for the page, or calls it MOOR_SYN_TRANSLATION.
+ */
+#define SYN_PAGE_FAULT	0xffu
 
 /* What one table entry says about a byte and those behind it. */
 struct xlat_leaf {
@@ -49,7 +56,7 @@ struct xlat_window {
 
 /**
  * xlat_decode() - copy a translation and check its form
- * @x:   where to
+ * @x:   where to; nothing of it is on demand
  * @raw: from a command or a context entry, already copied out of guest memory
  *
  * Return: true when it is well formed.
@@ -64,24 +71,25 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw);
  * @leaf:  result
  * @node:  the node used last; cleared before the first use
  *
- * Return: MOOR_SYN_NONE, MOOR_SYN_TRANSLATION or MOOR_SYN_DMA.
+ * Return: MOOR_SYN_NONE, MOOR_SYN_TRANSLATION, MOOR_SYN_DMA or SYN_PAGE_FAULT.
  */
 uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,
 		  struct xlat_leaf *leaf, struct xlat_node *node);
 
 /**
  * xlat_host() - host address of what a leaf names
- * @nic:    the NIC
- * @memory: enum moor_memory of the translation
- * @leaf:   from xlat_walk()
- * @len:    bytes wanted; cut to what is contiguous
- * @write:  the memory is to be written
- * @ptr:    result
+ * @nic:   the NIC
+ * @x:     the translation
+ * @leaf:  from xlat_walk()
+ * @len:   bytes wanted; cut to what is contiguous
+ * @write: the memory is to be written
+ * @ptr:   result
  *
- * Return: MOOR_SYN_NONE, MOOR_SYN_TRANSLATION or MOOR_SYN_DMA.
+ * Return: as xlat_walk().
  */
-uint8_t xlat_host(struct nic *nic, uint8_t memory, const struct xlat_leaf *leaf,
-		  uint64_t *len, bool write, uint8_t **ptr);
+uint8_t xlat_host(struct nic *nic, const struct xlat *x,
+		  const struct xlat_leaf *leaf, uint64_t *len, bool write,
+		  uint8_t **ptr);
 
 /**
  * xlat_window_ptr() - host address of an entry of a queue

@@ -49,19 +49,18 @@ static uint32_t eq_phase(const struct eq *eq)
 	return htole32(!(eq->producer >> eq->log_eqe & 1));
 }
 
-static void eq_write(struct nic *nic, struct eq *eq, struct event event)
+static void eq_write(struct nic *nic, struct eq *eq,
+		     const struct moor_eqe *event)
 {
-	struct moor_eqe entry = {
-		.type = event.type,
-		.number = htole32(event.number),
-		.phase = eq_phase(eq),
-	};
+	struct moor_eqe entry = *event;
 
+	entry.phase = eq_phase(eq);
 	lie_event(nic, &entry);
 	eq_write_entry(nic, eq, &entry);
 }
 
-static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
+static bool backlog_add(struct nic *nic, struct eq *eq,
+			const struct moor_eqe *entry, uint64_t *backlogged)
 {
 	uint32_t room = eq->backlog_room ? 2 * eq->backlog_room : 64;
 	struct event *backlog;
@@ -75,24 +74,35 @@ static bool backlog_add(struct nic *nic, struct eq *eq, struct event event)
 	}
 	if (!eq->backlog_count)
 		nic->events->num_backlogged++;
-	eq->backlog[eq->backlog_count++] = event;
+	eq->backlog[eq->backlog_count++] = (struct event){
+		.entry = *entry, .backlogged = backlogged,
+	};
 	return true;
+}
+
+void event_post_entry(struct nic *nic, uint32_t eqn,
+		      const struct moor_eqe *entry, uint64_t *backlogged)
+{
+	struct eq *eq = &nic->events->eq[eqn];
+
+	if (*backlogged & MOOR_BIT(entry->type) || !eq->exists ||
+	    !nic_works(nic))
+		return;
+	relaxed_release(nic);
+	if (!eq->backlog_count && eq_free(nic, eqn))
+		eq_write(nic, eq, entry);
+	else if (backlog_add(nic, eq, entry, backlogged))
+		*backlogged |= MOOR_BIT(entry->type);
 }
 
 void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
 		uint64_t *backlogged)
 {
-	struct event event = { .type = type, .number = number,
-			       .backlogged = backlogged };
-	struct eq *eq = &nic->events->eq[eqn];
+	const struct moor_eqe entry = {
+		.type = type, .number = htole32(number),
+	};
 
-	if (*backlogged & MOOR_BIT(type) || !eq->exists || !nic_works(nic))
-		return;
-	relaxed_release(nic);
-	if (!eq->backlog_count && eq_free(nic, eqn))
-		eq_write(nic, eq, event);
-	else if (backlog_add(nic, eq, event))
-		*backlogged |= MOOR_BIT(type);
+	event_post_entry(nic, eqn, &entry, backlogged);
 }
 
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
@@ -112,7 +122,7 @@ bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe)
 /* The object may have another event of this type kept back from now on. */
 static void backlog_left(const struct event *event)
 {
-	*event->backlogged &= ~MOOR_BIT(event->type);
+	*event->backlogged &= ~MOOR_BIT(event->entry.type);
 }
 
 static void backlog_drop(struct nic *nic, struct eq *eq, uint32_t count)
@@ -134,7 +144,7 @@ static void backlog_deliver(struct nic *nic, uint32_t eqn)
 	if (count > eq->backlog_count)
 		count = eq->backlog_count;
 	for (i = 0; i < count && nic_works(nic); i++) {
-		eq_write(nic, eq, eq->backlog[i]);
+		eq_write(nic, eq, &eq->backlog[i].entry);
 		backlog_left(&eq->backlog[i]);
 	}
 	if (i)
@@ -148,8 +158,10 @@ void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 	uint32_t i, kept = 0;
 
 	for (i = 0; i < eq->backlog_count; i++) {
-		if (eq->backlog[i].number != number ||
-		    !(types & MOOR_BIT(eq->backlog[i].type)))
+		const struct moor_eqe *entry = &eq->backlog[i].entry;
+
+		if (le32toh(entry->number) != number ||
+		    !(types & MOOR_BIT(entry->type)))
 			eq->backlog[kept++] = eq->backlog[i];
 	}
 	if (eq->backlog_count && !kept)

@@ -4,13 +4,13 @@
 #define MODEL_EVENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/state.h"
 
 struct event {
-	uint8_t type;		/* enum moor_event_type */
-	uint32_t number;
+	struct moor_eqe entry;	/* but for its phase */
 	uint64_t *backlogged;	/* as for event_post() */
 };
 
@@ -31,6 +31,10 @@ struct eq {
 	uint32_t backlog_room;
 };
 
+/* One page request is never another. */
+_Static_assert(offsetof(struct moor_page_request, token) ==
+	       offsetof(struct moor_eqe, number), "HWI EV-19");
+
 struct events {
 	struct eq eq[NIC_MAX_EQ];
 	uint32_t pending_vectors;
@@ -46,6 +50,15 @@ struct events {
  */
 void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
 		uint64_t *backlogged);
+/* The same for one that says more: @entry is complete but for its phase. */
+void event_post_entry(struct nic *nic, uint32_t eqn,
+		      const struct moor_eqe *entry, uint64_t *backlogged);
+/* Is there somebody to tell? */
+static inline bool event_has_queue(const struct nic *nic, uint32_t eqn)
+{
+	return nic->events->eq[eqn].exists;
+}
+
 /* Forgets events that were kept back and speak of a dead object. */
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number);

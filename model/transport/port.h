@@ -13,6 +13,8 @@ struct port {
 	uint32_t (*unit)(uint32_t mtu);
 	/* As port_send(). */
 	uint8_t (*send)(struct nic *nic, struct packet *p);
+	/* Who waits for a page tells who sends by PORT_KEPT, not by a NAK. */
+	bool keeps;
 	/* Packets of a QP that may be on their way, at most 2^23. */
 	uint32_t window;
 };
@@ -49,6 +51,9 @@ extern const struct port impaired_port;
  */
 #define PORT_UNIT	(256u << 10)
 
+/* The receiver waits for a page: the packet is the sender's, to be sent again. */
+#define PORT_KEPT	0xfeu
+
 /* PSNs of different ages can be told apart up to here (IBA 9.7.2). */
 #define PORT_MAX_WINDOW	(1u << 23)
 
@@ -60,8 +65,8 @@ extern const struct port impaired_port;
  * What comes of it may have been received, and the answer too, when this
  * returns. A packet that nobody takes is lost without a word.
  *
- * Return: MOOR_SYN_NONE, or why the payload could not be had; then nothing
- * has been sent.
+ * Return: MOOR_SYN_NONE; or why the payload could not be had, which may be
+ * SYN_PAGE_FAULT, or PORT_KEPT: then nothing has been sent.
  */
 uint8_t port_send(struct nic *nic, struct packet *p);
 

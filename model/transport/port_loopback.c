@@ -15,6 +15,7 @@ static uint32_t loopback_unit(uint32_t mtu)
 const struct port loopback_port = {
 	.unit = loopback_unit,
 	.send = transport_receive,
+	.keeps = true,
 	.window = PORT_MAX_WINDOW,
 };
 

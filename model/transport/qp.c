@@ -32,6 +32,7 @@ static void queue_rewind(struct queue *queue)
 void qp_to_reset(struct nic *nic, struct qp *qp)
 {
 	timer_stop(&nic->timers, &qp->timer);
+	parking_end(nic, qp);
 	qp_leave_list(qp);
 	mw_unbind_all(nic, &qp->actor);
 	queue_rewind(&qp->sq);

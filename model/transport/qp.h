@@ -60,6 +60,7 @@ struct qps {
 	struct qp_list resting;	/* in ERR, flushed, receives may be posted */
 	struct timer rest;	/* till @resting is looked at */
 	uint64_t rest_ns;	/* how long it was this time */
+	uint32_t page_requests;	/* ever */
 	struct qp *qp[NIC_NUM_QP];
 };
 

@@ -83,8 +83,8 @@ static uint8_t check_limits(const struct nic *nic,
 	return MOOR_CMD_OK;
 }
 
-static void set_attributes(struct qp *qp, const struct moor_cmd_modify_qp *cmd,
-			   uint32_t mask)
+static void set_attributes(struct nic *nic, struct qp *qp,
+			   const struct moor_cmd_modify_qp *cmd, uint32_t mask)
 {
 	if (mask & MOOR_QP_ATTR_ACCESS)
 		qp->access = cmd->access;
@@ -94,8 +94,10 @@ static void set_attributes(struct qp *qp, const struct moor_cmd_modify_qp *cmd,
 	}
 	if (mask & MOOR_QP_ATTR_PATH_MTU)
 		qp->path_mtu = cmd->path_mtu;
-	if (mask & MOOR_QP_ATTR_DEST_QPN)
+	if (mask & MOOR_QP_ATTR_DEST_QPN) {
+		parking_let_peer_go(nic, qp);
 		qp->dest_qpn = le32toh(cmd->dest_qpn);
+	}
 	if (mask & MOOR_QP_ATTR_RQ_PSN)
 		qp->resp.psn = le32toh(cmd->rq_psn);
 	if (mask & MOOR_QP_ATTR_SQ_PSN)
@@ -168,7 +170,7 @@ uint8_t qp_modify(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_STATE,
 				struct moor_cmd_modify_qp, state);
 
-	set_attributes(qp, cmd, mask);
+	set_attributes(nic, qp, cmd, mask);
 	if (mask & MOOR_QP_ATTR_STATE)
 		enter_state(nic, qp, state, mask & MOOR_QP_ATTR_SQD_EVENT);
 	return MOOR_CMD_OK;

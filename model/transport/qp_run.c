@@ -42,7 +42,7 @@ void qp_enter_list(struct qp *qp, struct qp_list *list)
 
 static bool may_ask(const struct qp *qp)
 {
-	if (qp->req.waiting)
+	if (qp->req.waiting || requester_pages(&qp->req))
 		return false;
 	return qp->state == MOOR_QPS_RTS ||
 	       (qp->state == MOOR_QPS_SQD && !requester_idle(&qp->req));
@@ -74,6 +74,7 @@ void qp_error(struct nic *nic, struct qp *qp)
 	qp->draining = false;
 	qp->req.waiting = false;
 	timer_stop(&nic->timers, &qp->timer);
+	parking_end(nic, qp);
 	rest_anew(nic);
 	qp_enter_list(qp, &nic->qps->ready);
 }

@@ -51,7 +51,7 @@ void rc_rest(struct nic *nic, struct qp *qp)
 
 	if (req->waiting)
 		return;
-	if (!is_outstanding(req) || !qp->timeout) {
+	if (!is_outstanding(req) || !qp->timeout || requester_pages(req)) {
 		timer_stop(&nic->timers, &qp->timer);
 	} else if (!qp->timer.place) {
 		req->progress = false;
@@ -148,10 +148,17 @@ static void go_back(struct nic *nic, struct qp *qp)
 	begin_again(qp);
 }
 
+/* An answer was dropped here: it is asked for once more, when that can be. */
+static void ask_again(struct qp *qp)
+{
+	begin_again(qp);
+	qp->req.went_back = true;
+}
+
 /* Something later was answered: once, until it has an effect. */
 static void answer_is_missing(struct nic *nic, struct qp *qp)
 {
-	if (qp->req.went_back)
+	if (qp->req.went_back || half_is_parked(&qp->req.half))
 		return;
 	qp->req.went_back = true;
 	go_back(nic, qp);
@@ -165,6 +172,8 @@ void rc_expired(struct nic *nic, struct qp *qp)
 		req->waiting = false;
 		return;
 	}
+	if (requester_pages(req))
+		return;
 	if (is_outstanding(req) && !req->progress) {
 		nic->wire->traffic.timeouts++;
 		go_back(nic, qp);
@@ -242,19 +251,35 @@ static struct request *answered_by(struct nic *nic, struct qp *qp,
 static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 			   struct stream *from, uint32_t len, uint32_t num_psn)
 {
+	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t unit = half_unit(&qp->req.half, len, mtu);
 	struct stream *culprit;
 	uint8_t syndrome;
 
+	if (half_is_parked(&qp->req.half)) {
+		ask_again(qp);
+		return MOOR_SYN_NONE;
+	}
+	if (unit < len)
+		num_psn = 1;
+	else
+		unit = len;
 	stream_seek(&r->local, r->answered);
-	syndrome = transfer(nic, &r->local, from, len, &culprit);
+	syndrome = transfer(nic, &r->local, from, unit, &culprit);
 	if (syndrome && culprit == from)
 		return syndrome;
 	if (syndrome) {
-		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+		if (requester_waits(nic, qp, &r->local, &syndrome))
+			ask_again(qp);
+		else
+			requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 		return MOOR_SYN_NONE;
 	}
-	r->answered += len;
+	half_moved(&qp->req.half);
+	r->answered += unit;
 	has_progress(qp, qp->req.acked_psn + num_psn);
+	if (unit < len)
+		ask_again(qp);
 	if (r->answered == r->wqe.length) {
 		r->state = REQUEST_DONE;
 		if (qp->req.num_reads)

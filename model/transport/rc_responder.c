@@ -74,6 +74,38 @@ static void send_aeth(struct nic *nic, struct qp *qp, uint8_t syndrome,
 	port_send(nic, &p);
 }
 
+/* The first packet that it has not answered, and that it may be asked for again. */
+static uint32_t unanswered_psn(const struct qp *qp)
+{
+	const struct responder *resp = &qp->resp;
+	uint32_t i;
+
+	for (i = resp->unanswered; i != resp->num_answers; i++) {
+		const struct responder_answer *a =
+			&resp->answers[i % NIC_MAX_RD_ATOMIC];
+
+		if (a->pending)
+			return (a->psn + a->sent / (128u << qp->path_mtu)) &
+			       PSN_MASK;
+	}
+	return resp->psn;
+}
+
+/*
+ * A responder that waits for a page tells who asks it (HWI ODP-15). Return: as
+ * port_send() of a packet that was not accepted.
+ */
+static uint8_t not_now(struct nic *nic, struct qp *qp)
+{
+	if (nic->wire->port->keeps)
+		return PORT_KEPT;
+	/* Timer code 0 is the longest of all. */
+	send_aeth(nic, qp, AETH_RNR_NAK |
+		  (qp->min_rnr_timer ? qp->min_rnr_timer : 1),
+		  unanswered_psn(qp));
+	return MOOR_SYN_NONE;
+}
+
 static void answer_atomic(struct nic *nic, struct qp *qp,
 			  struct responder_answer *a)
 {
@@ -101,27 +133,38 @@ static uint8_t read_opcode(bool first, bool last)
 static void answer_read(struct nic *nic, struct qp *qp,
 			struct responder_answer *a, uint32_t *budget)
 {
-	uint32_t mtu = 128u << qp->path_mtu, unit = port_unit(nic, mtu);
-	uint32_t left = a->range.length - a->sent;
+	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t unit = half_unit(&qp->resp.half, port_unit(nic, mtu), mtu);
+	uint32_t sent = a->sent, left = a->range.length - sent;
 	bool last = left <= unit;
 	struct stream from;
-	uint32_t psn = (a->psn + a->sent / mtu) & PSN_MASK;
+	uint32_t psn = (a->psn + sent / mtu) & PSN_MASK;
 	struct packet p;
 	uint8_t syndrome;
 
-	answer_init(&p, nic, qp, read_opcode(!a->sent, last), psn);
+	answer_init(&p, nic, qp, read_opcode(!sent, last), psn);
 	p.length = last ? left : unit;
 	p.num_psn = packets_of(qp, p.length);
 	p.payload = &from;
 	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
-	stream_seek(&from, a->sent);
+	stream_seek(&from, sent);
 	a->sent += p.length;
 	a->pending = !last;
 	*budget -= p.length < *budget ? p.length : *budget;
 
 	syndrome = port_send(nic, &p);
-	if (!syndrome)
+	if (!syndrome) {
+		half_moved(&qp->resp.half);
 		return;
+	}
+	if (responder_waits(nic, qp, &from, a->range.length, &syndrome)) {
+		a->sent = sent;
+		a->pending = true;
+		if (half_is_parked(&qp->resp.half) &&
+		    not_now(nic, qp) == PORT_KEPT)
+			parking_hold_peer(nic, qp);
+		return;
+	}
 	a->pending = false;
 	if (!a->again) {
 		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
@@ -153,6 +196,8 @@ bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
 
+	if (half_is_parked(&resp->half))
+		return false;
 	for (; resp->unanswered != resp->num_answers; resp->unanswered++) {
 		struct responder_answer *a = answer_at(resp, resp->unanswered);
 
@@ -163,6 +208,8 @@ bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 				answer_read(nic, qp, a, budget);
 			else
 				answer_atomic(nic, qp, a);
+			if (half_is_parked(&resp->half))
+				return false;
 			/* What came after it is not answered any more. */
 			if (resp->fault.set && resp->fault.psn != resp->psn)
 				goto fault;
@@ -307,6 +354,8 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 	}
 	syndrome = mr_grant_ptr(nic, &range.grant, 0, &len, &ptr);
 	if (syndrome) {
+		if (responder_waits(nic, qp, &range, seg.length, &syndrome))
+			return NULL;
 		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
 		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
 		qp->resp.fault.key = p->rkey;
@@ -329,6 +378,7 @@ static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 		return;
 	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
+	half_moved(&resp->half);
 	new_answer(resp, p)->original = do_atomic(p, at);
 	accept(resp, p, 1);
 }
@@ -342,6 +392,7 @@ static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
 
 	switch (responder_place(nic, qp, p, &fault, &sender)) {
 	case PLACED:
+		half_moved(&resp->half);
 		accept(resp, p, p->num_psn);
 		if (p->ack_request)
 			set_due(resp, AETH_ACK);
@@ -352,6 +403,7 @@ static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
 	case PLACED_REFUSED:
 		set_fault(resp, &fault, resp->psn);
 		break;
+	case PLACED_PARKED:
 	case PLACED_SENDER_FAULT:
 		break;
 	}
@@ -411,6 +463,10 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	/* It has given up, and only answers what came before. */
 	if (resp->fault.set)
 		return MOOR_SYN_NONE;
+	/* On a wire what comes behind the first one is not even due. */
+	if (half_is_parked(&resp->half))
+		return ahead <= 0 || nic->wire->port->keeps ?
+		       not_now(nic, qp) : MOOR_SYN_NONE;
 	if (ahead < 0) {
 		nic->wire->traffic.duplicates++;
 		take_again(qp, p);
@@ -433,6 +489,8 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 			take_atomic(nic, qp, p);
 		else
 			sender = take_data(nic, qp, p);
+		if (half_is_parked(&resp->half))
+			return not_now(nic, qp);
 	}
 	answer_now(nic, qp);
 	return sender;

@@ -244,7 +244,7 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
 	req->window[req->tail++ % REQUESTER_WINDOW] = r;
 
 	status = check_request(nic, qp, r, form, &syndrome);
-	if (status) {
+	if (status && !requester_waits(nic, qp, &r->local, &syndrome)) {
 		requester_fail(qp, r, status, syndrome);
 		requester_retire(nic, qp);
 	} else if (!request_is_one_of(r, WQE_LOCAL)) {
@@ -282,7 +282,7 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 		return false;
 	}
 	begin(nic, qp, r, form);
-	return req->next != req->tail;
+	return req->next != req->tail && !requester_pages(req);
 }
 
 /* What concerns this NIC alone is done at once; nobody is asked. */
@@ -332,7 +332,8 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 		      uint32_t offset, struct packet *p)
 {
 	const struct send_wqe *wqe = &r->wqe;
-	uint32_t mtu = 128u << qp->path_mtu, unit = port_unit(nic, mtu);
+	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t unit = half_unit(&qp->req.half, port_unit(nic, mtu), mtu);
 	uint32_t left = wqe->length - offset;
 	bool last = left <= unit;
 
@@ -374,6 +375,41 @@ static void fill_question(const struct qp *qp, const struct request *r,
 	p->compare = wqe->compare;
 }
 
+/* How far it has sent. */
+struct cursor {
+	uint32_t next, offset, sent_psn;
+};
+
+/*
+ * Not sent, since here or there a page is missing: the packet goes when it is
+ * there, unless an answer has sent the requester back beyond it.
+ */
+static void take_back(struct requester *req, const struct request *r,
+		      const struct cursor *was)
+{
+	int32_t behind = (int32_t)(req->next - was->next);
+
+	req->sent_psn = was->sent_psn;
+	if (behind < 0 || (!behind && req->offset < was->offset))
+		return;
+	req->next = was->next;
+	req->offset = was->offset;
+	if (request_is_one_of(r, WQE_ASKS_DATA) && req->num_reads)
+		req->num_reads--;
+}
+
+/* Return: true when what port_send() said is no failure. */
+static bool stays(struct nic *nic, struct qp *qp, struct request *r,
+		  const struct cursor *was, uint8_t *syndrome)
+{
+	if (*syndrome == PORT_KEPT)
+		qp->req.held = true;
+	else if (!requester_waits(nic, qp, &r->local, syndrome))
+		return false;
+	take_back(&qp->req, r, was);
+	return true;
+}
+
 /*
  * The cursor moves before the packet goes: its answer may have been taken, and
  * the request be gone, when port_send() returns. @granted: what the packet
@@ -384,6 +420,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 {
 	bool asks = request_is_one_of(r, WQE_ASKS_DATA), last;
 	struct requester *req = &qp->req;
+	const struct cursor was = { req->next, req->offset, req->sent_psn };
 	struct packet p;
 	uint8_t syndrome;
 	uint32_t end;
@@ -411,6 +448,10 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	*budget -= p.length < *budget ? p.length : *budget;
 
 	syndrome = port_send(nic, &p);
+	if (syndrome && stays(nic, qp, r, &was, &syndrome))
+		return;
+	if (!asks)
+		half_moved(&req->half);
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	else if (qp->transport->acknowledged)
@@ -436,6 +477,29 @@ static bool is_window_full(const struct nic *nic, const struct qp *qp,
 	       PORT_MAX_WINDOW;
 }
 
+/*
+ * After a wait its memory is looked at once more before the responder hears of
+ * the message (HWI RC-21). Return: false when it does not go.
+ */
+static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
+{
+	uint8_t syndrome;
+
+	if (qp->req.offset || r->answered)
+		return true;
+	stream_seek(&r->local, 0);
+	syndrome = check_sges(nic, r);
+	if (!syndrome)
+		syndrome = check_first_bytes(nic, r);
+	if (!syndrome)
+		return true;
+	if (!requester_waits(nic, qp, &r->local, &syndrome)) {
+		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+		requester_retire(nic, qp);
+	}
+	return false;
+}
+
 enum requester_step requester_step(struct nic *nic, struct qp *qp,
 				   uint32_t *budget)
 {
@@ -456,6 +520,8 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 	}
 	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
 	    is_window_full(nic, qp, r))
+		return REQUESTER_RESTS;
+	if (req->half.state && !check_again(nic, qp, r))
 		return REQUESTER_RESTS;
 	if (request_is_one_of(r, WQE_LOCAL))
 		do_local(nic, qp, r);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/parking.h"
 #include "transport/wqe.h"
 
 enum request_state {
@@ -52,8 +53,10 @@ struct requester {
 	uint8_t rnr_retries;	/* left */
 	bool stopped;		/* a request has failed: nothing new */
 	bool waiting;		/* for min_rnr_timer */
+	bool held;		/* by a responder that is parked */
 	bool went_back;		/* for a missing answer, in vain so far */
 	bool progress;		/* since the timer was started */
+	struct half half;
 };
 
 static inline void requester_set_psn(struct requester *req, uint32_t psn)
@@ -61,6 +64,12 @@ static inline void requester_set_psn(struct requester *req, uint32_t psn)
 	req->psn = psn;
 	req->sent_psn = psn;
 	req->acked_psn = psn;
+}
+
+/* Does it send nothing, although there is no answer to be missed? */
+static inline bool requester_pages(const struct requester *req)
+{
+	return req->held || half_is_parked(&req->half);
 }
 
 static inline bool requester_idle(const struct requester *req)

@@ -204,6 +204,27 @@ static bool check_length(const struct qp *qp, const struct packet *p,
 	       refuse_request(fault, MOOR_SYN_LENGTH);
 }
 
+/*
+ * Nobody sends again what an unreliable connection does not take (HWI ODP-15). Of
+ * the message that a receive takes no more is known than its last packet tells.
+ */
+static bool waits_for_page(struct nic *nic, struct qp *qp,
+			   const struct packet *p, uint8_t *syndrome)
+{
+	const struct packet_form *form = packet_form(p);
+	const struct stream *place = &qp->resp.place;
+	bool known = form->kind == PACKET_KIND_SEND && form->last;
+
+	if (qp->transport->acknowledged)
+		return responder_waits(nic, qp, place, known ?
+				       place->granted_to :
+				       place->segments[place->current].length,
+				       syndrome);
+	if (*syndrome == SYN_PAGE_FAULT)
+		*syndrome = MOOR_SYN_TRANSLATION;
+	return false;
+}
+
 /* The bytes of a packet. */
 static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 		       uint32_t placed, struct responder_fault *fault,
@@ -223,6 +244,8 @@ static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 		*sender = syndrome;
 		return PLACED_SENDER_FAULT;
 	}
+	if (waits_for_page(nic, qp, p, &syndrome))
+		return PLACED_PARKED;
 	if (packet_form(p)->kind == PACKET_KIND_SEND) {
 		refuse_receive(fault, "HWI RC-9", AETH_NAK_OPERATION,
 			       MOOR_WC_LOC_PROT_ERR, syndrome);

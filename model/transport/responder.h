@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "transport/packet.h"
+#include "transport/parking.h"
 #include "transport/wqe.h"
 
 /* READ or atomic whose answer is kept, in case it has to be sent again. */
@@ -50,6 +51,7 @@ struct responder {
 	struct recv_wqe wqe;
 	struct segment range;	/* of a WRITE */
 	struct stream place;
+	struct half half;
 	struct responder_fault fault;	/* takes effect after all answers */
 	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };
@@ -59,6 +61,7 @@ enum placed {
 	PLACED,
 	PLACED_SENDER_FAULT,	/* its payload could not be had */
 	PLACED_NOT_READY,	/* there is no receive WQE */
+	PLACED_PARKED,		/* a page is missing, and was asked for */
 	PLACED_REFUSED,		/* @fault says why */
 };
 

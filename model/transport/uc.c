@@ -28,6 +28,7 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	struct responder *resp = &qp->resp;
 	struct responder_fault fault = { 0 };
 	uint8_t sender = MOOR_SYN_NONE;
+	const uint32_t psn = resp->psn;
 	enum placed placed;
 
 	if (form->kind != PACKET_KIND_SEND && form->kind != PACKET_KIND_WRITE)
@@ -48,6 +49,11 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	placed = responder_place(nic, qp, p, &fault, &sender);
 	if (placed == PLACED)
 		return MOOR_SYN_NONE;
+	if (sender == SYN_PAGE_FAULT) {
+		/* It is still to come. */
+		resp->psn = psn;
+		return sender;
+	}
 	resp->message = PACKET_KIND_UNKNOWN;
 	resp->dropping = true;
 	if (placed == PLACED_REFUSED && own_fault(&fault))

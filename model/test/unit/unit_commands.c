@@ -28,8 +28,9 @@ static void test_common(void)
 	struct moor_cmd cmd = { .hdr.opcode = 0x7f };
 
 	refused("unknown opcode", &cmd, sizeof(cmd), MOOR_CMD_BAD_OPCODE, 0);
-	cmd.hdr.opcode = MOOR_CMD_MR_INVALIDATE;
-	refused("feature is absent", &cmd, sizeof(cmd), MOOR_CMD_BAD_OPCODE, 0);
+	cmd.hdr.opcode = MOOR_CMD_PAGE_RESPONSE + 1;
+	refused("the first that is free", &cmd, sizeof(cmd), MOOR_CMD_BAD_OPCODE,
+		0);
 	cmd.hdr.opcode = MOOR_CMD_NOP;
 	ok(!command(g, &cmd, sizeof(cmd)), "NOP");
 	cmd.hdr.reserved1 = 1;

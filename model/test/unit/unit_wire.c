@@ -55,7 +55,8 @@ static void start(uint8_t type)
 				type, 0);
 		buf[i] = take(g, LEN);
 		key[i] = make_mr(g, PD, MOOR_ACCESS_ALL &
-				 ~MOOR_ACCESS_RELAXED_ORDERING, buf[i], LEN);
+				 ~(MOOR_ACCESS_RELAXED_ORDERING |
+				   MOOR_ACCESS_ON_DEMAND), buf[i], LEN);
 	}
 	connect_qp(g, &qp[0], QPN(1));
 	connect_qp(g, &qp[1], QPN(0));
