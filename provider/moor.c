@@ -90,6 +90,7 @@ static void moor_free_context(struct ibv_context *context)
 }
 
 static const struct verbs_context_ops moor_context_ops = {
+	.advise_mr = ibv_cmd_advise_mr,
 	.alloc_dm = moor_alloc_dm,
 	.alloc_mw = moor_alloc_mw,
 	.alloc_null_mr = moor_alloc_null_mr,
