@@ -25,13 +25,12 @@ static int moor_cmd_absurd(struct moor_dev *mdev, const char *what)
 	return -EIO;
 }
 
-int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
-		       u16 vector)
+int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq)
 {
 	struct moor_cmd_create_eq cmd = {
 		.hdr.opcode = MOOR_CMD_CREATE_EQ,
 		.eqn = cpu_to_le32(eq->eqn),
-		.vector = cpu_to_le16(vector),
+		.vector = cpu_to_le16(eq->vector),
 		.log_eqe = eq->log_size,
 		.base = cpu_to_le64(eq->dma),
 	};
@@ -224,6 +223,49 @@ int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
 	if (*busy & ~GENMASK(count - 1, 0))
 		return moor_cmd_absurd(mdev, "it refused a key that was not named");
 	return 0;
+}
+
+/**
+ * moor_cmd_mr_invalidate - make the device forget part of a translation
+ * @mdev: device
+ * @key: of an MR with ON_DEMAND
+ * @addr: first byte, in the MR's own address space
+ * @length: bytes
+ *
+ * Context: also in reclaim. Allocates nothing, and waits for no other command.
+ *
+ * Return: 0 when nothing uses it any more, or an errno.
+ */
+int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
+			   u64 length)
+{
+	struct moor_cmd_mr_invalidate cmd = {
+		.hdr.opcode = MOOR_CMD_MR_INVALIDATE,
+		.key = cpu_to_le32(key),
+		.addr = cpu_to_le64(addr),
+		.length = cpu_to_le64(length),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+/**
+ * moor_cmd_page_response - answer a page request
+ * @mdev: device
+ * @token: of the request
+ * @resolved: else the page is not to be had
+ *
+ * Whether anybody still waits for it does not matter (HWI ODP-13).
+ */
+void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved)
+{
+	struct moor_cmd_page_response cmd = {
+		.hdr.opcode = MOOR_CMD_PAGE_RESPONSE,
+		.token = cpu_to_le32(token),
+		.status = resolved ? MOOR_PAGE_RESOLVED : MOOR_PAGE_FAILED,
+	};
+
+	moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
 /**

@@ -35,6 +35,21 @@ static void moor_query_windows(const struct moor_dev *mdev,
 		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW_TYPE_2B;
 }
 
+static void moor_query_odp(struct ib_device_attr *attr)
+{
+	struct ib_odp_caps *caps = &attr->odp_caps;
+
+	attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
+	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	caps->per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND |
+					       IB_ODP_SUPPORT_RECV |
+					       IB_ODP_SUPPORT_WRITE |
+					       IB_ODP_SUPPORT_READ |
+					       IB_ODP_SUPPORT_ATOMIC;
+	/* Who receives there cannot make the sender wait (HWI ODP-15). */
+	caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+}
+
 static int moor_query_device(struct ib_device *ibdev,
 			     struct ib_device_attr *attr,
 			     struct ib_udata *udata)
@@ -88,6 +103,8 @@ static int moor_query_device(struct ib_device *ibdev,
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_CURR_QP_STATE_MOD;
 	moor_query_windows(mdev, attr);
+	if (moor_has_odp(mdev))
+		moor_query_odp(attr);
 	if (caps->features & MOOR_FEATURE_FAST_REG) {
 		attr->max_fast_reg_page_list_len = MOOR_FAST_MAX_PAGES;
 		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
@@ -207,6 +224,12 @@ const struct ib_device_ops moor_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_pd, moor_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),
+};
+
+/* Of a device that asks for pages. */
+const struct ib_device_ops moor_odp_ops = {
+	.advise_mr = moor_advise_mr,
+	.fill_stat_mr_entry = moor_fill_stat_mr_entry,
 };
 
 /* Of a device that moderates events. */

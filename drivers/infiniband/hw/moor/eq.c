@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts and event queues (HWI 9). EQ 0 brings asynchronous events on
- * vector 1; each completion vector has an EQ and an interrupt of its own.
+ * vector 1; each completion vector has an EQ and an interrupt of its own, and if
+ * there are enough so has EQ 1, which brings page requests.
  */
 
 #include <linux/interrupt.h>
@@ -10,7 +11,9 @@
 #include "moor.h"
 
 #define MOOR_ASYNC_LOG_EQE	8
+#define MOOR_PAGE_LOG_EQE	10
 #define MOOR_COMP_LOG_EQE	11
+#define MOOR_VECTOR_COMP	(MOOR_VECTOR_ASYNC + 1U)
 #define MOOR_EQ_BUDGET		128	/* events at a time with interrupts off */
 
 static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
@@ -39,12 +42,10 @@ static void moor_cq_error(struct moor_dev *mdev, u32 cqn)
 static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 			  enum ib_event_type type)
 {
-	u32 index = qpn & (BIT(mdev->caps.qp_index_bits) - 1);
-	struct moor_qp *qp = xa_load(&mdev->qps, index);
+	struct moor_qp *qp = moor_qp_find(mdev, qpn);
 	struct ib_event event = { .device = &mdev->ibdev, .event = type };
 
-	/* The index may have another owner by now; the number does not lie. */
-	if (!qp || qp->qpn != qpn || !qp->ibqp.event_handler)
+	if (!qp || !qp->ibqp.event_handler)
 		return;
 	event.element.qp = &qp->ibqp;
 	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
@@ -92,6 +93,15 @@ static bool moor_completion_event(struct moor_dev *mdev, u8 type, u32 number)
 	return true;
 }
 
+static bool moor_page_event(struct moor_dev *mdev, u8 type,
+			    const struct moor_eqe *eqe)
+{
+	if (type != MOOR_EVENT_PAGE_REQUEST)
+		return false;
+	moor_page_request(mdev, (const struct moor_page_request *)eqe);
+	return true;
+}
+
 static void moor_eq_ring(struct moor_eq *eq)
 {
 	writeq(eq->consumer, eq->mdev->db + (MOOR_DB_SLOT_EQ_CONSUMER +
@@ -110,6 +120,8 @@ static void moor_eq_handle(struct moor_eq *eq, const struct moor_eqe *eqe)
 
 	if (eq->eqn == MOOR_EQ_ASYNC)
 		known = moor_async_event(eq->mdev, type, number);
+	else if (eq->eqn == MOOR_EQ_PAGE_REQUEST)
+		known = moor_page_event(eq->mdev, type, eqe);
 	else
 		known = moor_completion_event(eq->mdev, type, number);
 	if (!known)
@@ -150,8 +162,9 @@ static irqreturn_t moor_eq_interrupt(int irq, void *data)
 {
 	struct moor_eq *eq = data;
 
-	if (!moor_eq_poll(eq))
-		queue_work(moor_wq, &eq->work);
+	for (; eq; eq = eq->guest)
+		if (!moor_eq_poll(eq))
+			queue_work(moor_wq, &eq->work);
 	return IRQ_HANDLED;
 }
 
@@ -176,8 +189,13 @@ void moor_eq_sync(struct moor_eq *eq)
 	flush_work(&eq->work);
 }
 
+static bool moor_eq_is_guest(const struct moor_eq *eq)
+{
+	return eq->mdev->async_eq.guest == eq;
+}
+
 static int moor_eq_create(struct moor_dev *mdev, struct moor_eq *eq, u32 eqn,
-			  u32 log_size, u16 vector)
+			  u32 log_size)
 {
 	int err;
 
@@ -188,11 +206,12 @@ static int moor_eq_create(struct moor_dev *mdev, struct moor_eq *eq, u32 eqn,
 				      &eq->dma, GFP_KERNEL);
 	if (!eq->ring)
 		return -ENOMEM;
-	err = moor_cmd_create_eq(mdev, eq, vector);
+	err = moor_cmd_create_eq(mdev, eq);
 	if (err)
 		goto free_ring;
 	/* An interrupt that came before the ring was there found nothing. */
-	enable_irq(eq->irq);
+	if (!moor_eq_is_guest(eq))
+		enable_irq(eq->irq);
 	return 0;
 
 free_ring:
@@ -204,7 +223,8 @@ free_ring:
 static void moor_eq_destroy(struct moor_dev *mdev, struct moor_eq *eq)
 {
 	moor_cmd_destroy_eq(mdev, eq->eqn);
-	disable_irq(eq->irq);
+	if (!moor_eq_is_guest(eq))
+		disable_irq(eq->irq);
 	cancel_work_sync(&eq->work);
 	dma_free_coherent(&mdev->pdev->dev, sizeof(*eq->ring) << eq->log_size,
 			  eq->ring, eq->dma);
@@ -218,17 +238,23 @@ static void moor_eq_destroy(struct moor_dev *mdev, struct moor_eq *eq)
  */
 int moor_eqs_init(struct moor_dev *mdev)
 {
-	u32 i;
-	int err;
+	u32 i = 0;
+	int err = 0;
 
-	err = moor_eq_create(mdev, &mdev->async_eq, MOOR_EQ_ASYNC,
-			     MOOR_ASYNC_LOG_EQE, MOOR_VECTOR_ASYNC);
+	/* First, and last to go: whose guest it is looks at it, too. */
+	if (moor_has_odp(mdev))
+		err = moor_eq_create(mdev, &mdev->page_eq, MOOR_EQ_PAGE_REQUEST,
+				     MOOR_PAGE_LOG_EQE);
 	if (err)
 		return err;
-	for (i = 0; i < mdev->num_comp; i++) {
+	err = moor_eq_create(mdev, &mdev->async_eq, MOOR_EQ_ASYNC,
+			     MOOR_ASYNC_LOG_EQE);
+	if (err)
+		goto destroy_page;
+	for (; i < mdev->num_comp; i++) {
 		err = moor_eq_create(mdev, &mdev->comp_eqs[i],
-				     MOOR_EQ_COMPLETION + i, MOOR_COMP_LOG_EQE,
-				     MOOR_VECTOR_ASYNC + 1 + i);
+				     MOOR_EQ_COMPLETION + i,
+				     MOOR_COMP_LOG_EQE);
 		if (err)
 			goto destroy;
 	}
@@ -238,6 +264,9 @@ destroy:
 	while (i--)
 		moor_eq_destroy(mdev, &mdev->comp_eqs[i]);
 	moor_eq_destroy(mdev, &mdev->async_eq);
+destroy_page:
+	if (moor_has_odp(mdev))
+		moor_eq_destroy(mdev, &mdev->page_eq);
 	return err;
 }
 
@@ -248,20 +277,65 @@ void moor_eqs_destroy(struct moor_dev *mdev)
 	for (i = 0; i < mdev->num_comp; i++)
 		moor_eq_destroy(mdev, &mdev->comp_eqs[i]);
 	moor_eq_destroy(mdev, &mdev->async_eq);
+	if (moor_has_odp(mdev))
+		moor_eq_destroy(mdev, &mdev->page_eq);
+}
+
+static void moor_eq_prepare(struct moor_dev *mdev, struct moor_eq *eq,
+			    u16 vector)
+{
+	eq->mdev = mdev;
+	eq->vector = vector;
+	spin_lock_init(&eq->lock);
+	INIT_WORK(&eq->work, moor_eq_work);
+	eq->irq = pci_irq_vector(mdev->pdev, vector);
 }
 
 /* An EQ's interrupt stays disabled until there is a ring to look at. */
 static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
 			       u16 vector)
 {
-	eq->mdev = mdev;
-	spin_lock_init(&eq->lock);
-	INIT_WORK(&eq->work, moor_eq_work);
-	eq->irq = pci_irq_vector(mdev->pdev, vector);
+	moor_eq_prepare(mdev, eq, vector);
 	snprintf(eq->name, sizeof(eq->name), "moor-eq%u@pci:%s",
 		 vector - MOOR_VECTOR_ASYNC, pci_name(mdev->pdev));
 	return request_irq(eq->irq, moor_eq_interrupt, IRQF_NO_AUTOEN, eq->name,
 			   eq);
+}
+
+/* Page requests have the last vector, or are the asynchronous events' guests. */
+static int moor_page_eq_request_irq(struct moor_dev *mdev, u16 vector)
+{
+	if (!moor_has_odp(mdev))
+		return 0;
+	if (vector < mdev->num_vectors)
+		return moor_eq_request_irq(mdev, &mdev->page_eq, vector);
+	moor_eq_prepare(mdev, &mdev->page_eq, MOOR_VECTOR_ASYNC);
+	mdev->async_eq.guest = &mdev->page_eq;
+	return 0;
+}
+
+static void moor_page_eq_free_irq(struct moor_dev *mdev)
+{
+	if (moor_has_odp(mdev) && !mdev->async_eq.guest)
+		free_irq(mdev->page_eq.irq, &mdev->page_eq);
+}
+
+static int moor_irqs_alloc(struct moor_dev *mdev)
+{
+	u32 pages = moor_has_odp(mdev);
+	u32 want = min3(num_online_cpus(),
+			mdev->caps.num_vectors - MOOR_VECTOR_COMP,
+			mdev->caps.max_eq - MOOR_EQ_COMPLETION) + pages;
+	int num = pci_alloc_irq_vectors(mdev->pdev, MOOR_VECTOR_COMP + 1,
+					min(MOOR_VECTOR_COMP + want,
+					    mdev->caps.num_vectors),
+					PCI_IRQ_MSIX);
+
+	if (num < 0)
+		return num;
+	mdev->num_vectors = num;
+	mdev->num_comp = max(num - MOOR_VECTOR_COMP - pages, 1U);
+	return 0;
 }
 
 /**
@@ -269,24 +343,20 @@ static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
  * @mdev: device
  *
  * One vector for commands, one for asynchronous events, the rest for
- * completions: as many as there are CPUs, if the device has them.
+ * completions: as many as there are CPUs, if the device has them; and then one for
+ * page requests.
  *
  * Return: 0 or an errno.
  */
 int moor_irqs_init(struct moor_dev *mdev)
 {
-	const u32 fixed = MOOR_VECTOR_ASYNC + 1;
 	struct pci_dev *pdev = mdev->pdev;
-	u32 want, i;
-	int num, err;
+	int err;
+	u32 i;
 
-	want = min3(num_online_cpus(), mdev->caps.num_vectors - fixed,
-		    mdev->caps.max_eq - MOOR_EQ_COMPLETION);
-	num = pci_alloc_irq_vectors(pdev, fixed + 1, fixed + want,
-				    PCI_IRQ_MSIX);
-	if (num < 0)
-		return num;
-	mdev->num_comp = num - fixed;
+	err = moor_irqs_alloc(mdev);
+	if (err)
+		return err;
 
 	mdev->comp_eqs = kzalloc_objs(*mdev->comp_eqs, mdev->num_comp);
 	if (!mdev->comp_eqs) {
@@ -301,10 +371,14 @@ int moor_irqs_init(struct moor_dev *mdev)
 	if (err)
 		goto free_cmd;
 	for (i = 0; i < mdev->num_comp; i++) {
-		err = moor_eq_request_irq(mdev, &mdev->comp_eqs[i], fixed + i);
+		err = moor_eq_request_irq(mdev, &mdev->comp_eqs[i],
+					  MOOR_VECTOR_COMP + i);
 		if (err)
 			goto free_comp;
 	}
+	err = moor_page_eq_request_irq(mdev, MOOR_VECTOR_COMP + i);
+	if (err)
+		goto free_comp;
 	return 0;
 
 free_comp:
@@ -324,6 +398,7 @@ void moor_irqs_destroy(struct moor_dev *mdev)
 {
 	u32 i;
 
+	moor_page_eq_free_irq(mdev);
 	for (i = 0; i < mdev->num_comp; i++)
 		free_irq(mdev->comp_eqs[i].irq, &mdev->comp_eqs[i]);
 	free_irq(mdev->async_eq.irq, &mdev->async_eq);

@@ -207,6 +207,8 @@ static int moor_register(struct moor_dev *mdev)
 	ibdev->num_comp_vectors = mdev->num_comp;
 	ibdev->dev.parent = &mdev->pdev->dev;
 	ib_set_device_ops(ibdev, &moor_dev_ops);
+	if (moor_has_odp(mdev))
+		ib_set_device_ops(ibdev, &moor_odp_ops);
 	if (mdev->caps.features & MOOR_FEATURE_CQ_MODERATION) {
 		ib_set_device_ops(ibdev, &moor_moderation_ops);
 		ibdev->use_cq_dim = true;

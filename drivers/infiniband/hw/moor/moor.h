@@ -27,6 +27,7 @@
 
 #include "kernel_queue.h"
 #include "mr.h"
+#include "odp.h"
 
 #define MOOR_PORT		1
 #define MOOR_MAX_PDN		0xffffff
@@ -113,6 +114,7 @@ struct moor_cmd_slot {
  *	of its uses: an answer that comes twice does not pass for the answer to
  *	the command after
  * @free_tags: bit n: @slots[n] is free
+ * @urgent_tags: the first of them, kept for invalidations, which reclaim waits for
  * @tag_wait: who waits for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
  * @producer: free-running index of the next command
@@ -133,6 +135,7 @@ struct moor_cmdq {
 	u32 log_size;
 	struct moor_cmd_slot *slots;
 	unsigned long *free_tags;
+	u32 urgent_tags;
 	wait_queue_head_t tag_wait;
 	spinlock_t issue_lock;	/* protects producer, entry, doorbell */
 	u32 producer;
@@ -150,7 +153,9 @@ struct moor_cmdq {
  * @dma: DMA address of @ring
  * @log_size: log2 of the entries
  * @eqn: EQ number
+ * @vector: of MSI-X
  * @irq: Linux interrupt number
+ * @guest: EQ that has no interrupt of its own and is looked at with this one
  * @lock: protects @consumer; held while events are handled
  * @consumer: free-running index
  * @work: handles what is too much for an interrupt
@@ -162,7 +167,9 @@ struct moor_eq {
 	dma_addr_t dma;
 	u32 log_size;
 	u32 eqn;
+	u16 vector;
 	int irq;
+	struct moor_eq *guest;
 	spinlock_t lock;	/* protects consumer */
 	u32 consumer;
 	struct work_struct work;
@@ -206,6 +213,7 @@ struct moor_ucontext {
 	struct mutex db_lock;		/* protects db_pages and what is in it */
 	struct list_head db_pages;
 	struct moor_refusal refusal;	/* the last; under moor_refusals.lock */
+	struct moor_fault_queue *faults; /* set once, by the first MR with paging */
 };
 
 /**
@@ -258,6 +266,7 @@ struct moor_qp {
 	struct pid *owner;		/* process that created it */
 	char comm[TASK_COMM_LEN];	/* its name then */
 	struct moor_kernel_qp kernel;	/* a user's has no part in it */
+	struct moor_pager *pager;	/* a user's, if the device has ODP */
 };
 
 /**
@@ -301,8 +310,10 @@ struct moor_function {
  * @fatal_work: kills from interrupt context
  * @health_work: looks at STATUS now and then
  * @cmdq: command ring
+ * @num_vectors: MSI-X vectors that there are
  * @num_comp: completion vectors and their EQs
  * @async_eq: EQ 0
+ * @page_eq: EQ 1, of a device with ODP
  * @comp_eqs: EQs from MOOR_EQ_COMPLETION up
  * @kernel_pages: doorbell pages of the kernel's queues
  * @db_used: doorbell pages in use; bit 0 always is
@@ -339,8 +350,10 @@ struct moor_dev {
 	struct work_struct fatal_work;
 	struct delayed_work health_work;
 	struct moor_cmdq cmdq;
+	u32 num_vectors;
 	u32 num_comp;
 	struct moor_eq async_eq;
+	struct moor_eq page_eq;
 	struct moor_eq *comp_eqs;
 	struct moor_kernel_pages kernel_pages;
 	unsigned long *db_used;
@@ -389,6 +402,11 @@ static inline struct moor_qp *to_mqp(struct ib_qp *ibqp)
 	return container_of(ibqp, struct moor_qp, ibqp);
 }
 
+static inline bool moor_has_odp(const struct moor_dev *mdev)
+{
+	return mdev->caps.features & MOOR_FEATURE_ODP;
+}
+
 static inline bool moor_is_dead(const struct moor_dev *mdev)
 {
 	/* Pairs with moor_hw_kill(): no DMA after it is seen. */
@@ -434,8 +452,7 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		  void *out, size_t out_len);
 
 /* cmd_verbs.c */
-int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq,
-		       u16 vector);
+int moor_cmd_create_eq(struct moor_dev *mdev, const struct moor_eq *eq);
 void moor_cmd_destroy_eq(struct moor_dev *mdev, u32 eqn);
 int moor_cmd_create_cq(struct moor_dev *mdev, const struct moor_cq *cq,
 		       u8 log_cqe);
@@ -453,6 +470,9 @@ int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
 int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
 		       u32 count, u32 *busy);
+int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
+			   u64 length);
+void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved);
 int moor_cmd_mr_query(struct moor_dev *mdev, u32 key,
 		      struct moor_cpl_mr_query *out);
 int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
@@ -491,6 +511,7 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
 /* device.c */
 extern const struct ib_device_ops moor_dev_ops;
 extern const struct ib_device_ops moor_moderation_ops;
+extern const struct ib_device_ops moor_odp_ops;
 
 /* gid.c */
 int moor_add_gid(const struct ib_gid_attr *attr, void **context);
@@ -525,6 +546,7 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init_attr);
 int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+struct moor_qp *moor_qp_find(struct moor_dev *mdev, u32 qpn);
 struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm);
 
 /* qp_modify.c */

@@ -13,33 +13,19 @@
 #include "moor.h"
 #include "trace.h"
 
-#define MOOR_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE |		\
-				 IB_ACCESS_REMOTE_WRITE |		\
-				 IB_ACCESS_REMOTE_READ |		\
-				 IB_ACCESS_REMOTE_ATOMIC |		\
-				 IB_ACCESS_MW_BIND |			\
-				 IB_ZERO_BASED |			\
-				 IB_ACCESS_RELAXED_ORDERING)
-
-/* Rights that mean the same to the core and to the device. */
-#define MOOR_ACCESS_COMMON	(MOOR_ACCESS_LOCAL_WRITE |		\
-				 MOOR_ACCESS_REMOTE_WRITE |		\
-				 MOOR_ACCESS_REMOTE_READ |		\
-				 MOOR_ACCESS_REMOTE_ATOMIC |		\
-				 MOOR_ACCESS_MW_BIND)
-
 /**
  * moor_mr_check_access - look at the access flags of a registration
+ * @supported: those that it may have
  * @access: IB_ACCESS_*
  * @why: filled in on failure
  *
  * Return: 0; -EOPNOTSUPP for a flag we do not have; -EINVAL for a combination
  * of rights that IBA forbids.
  */
-int moor_mr_check_access(int access, struct moor_refusal *why)
+int moor_mr_check_access(u32 supported, int access, struct moor_refusal *why)
 {
 	/* Optional flags may always be ignored. */
-	u32 missing = access & ~(MOOR_ACCESS_SUPPORTED | IB_ACCESS_OPTIONAL);
+	u32 missing = access & ~(supported | IB_ACCESS_OPTIONAL);
 	u32 writes = access & (IB_ACCESS_REMOTE_WRITE |
 			       IB_ACCESS_REMOTE_ATOMIC);
 
@@ -53,6 +39,32 @@ int moor_mr_check_access(int access, struct moor_refusal *why)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/**
+ * moor_reg_check_access - look at the access flags of a process's memory
+ * @uctx: context, or NULL: memory of the kernel
+ * @access: IB_ACCESS_*
+ * @why: filled in on failure
+ *
+ * What is paged needs a context whose page requests are answered.
+ *
+ * Return: 0; -ENOMEM; or what moor_mr_check_access() gives.
+ */
+int moor_reg_check_access(struct moor_ucontext *uctx, int access,
+			  struct moor_refusal *why)
+{
+	u32 supported = MOOR_ACCESS_SUPPORTED;
+	int err;
+
+	if (uctx && access & IB_ACCESS_ON_DEMAND &&
+	    moor_has_odp(to_mdev(uctx->ibucontext.device)))
+		supported |= IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB;
+	err = moor_mr_check_access(supported, access, why);
+	if (err || !(access & IB_ACCESS_ON_DEMAND))
+		return err;
+	why->reason = MOOR_REFUSAL_MEMORY;
+	return moor_faults_open(uctx);
 }
 
 /**
@@ -86,6 +98,37 @@ int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
 	return 0;
 }
 
+/* All of the process's memory, which has one address for the wire and the process. */
+static int moor_reg_check_implicit(const struct moor_registration *reg,
+				   u64 iova, struct moor_refusal *why)
+{
+	why->reason = MOOR_REFUSAL_IOVA;
+	why->value = iova;
+	if (iova)
+		return -EINVAL;
+	why->reason = MOOR_REFUSAL_FLAGS;
+	why->value = reg->huge ? IB_ACCESS_HUGETLB : IB_ZERO_BASED;
+	return reg->huge || reg->zero_based ? -EINVAL : 0;
+}
+
+/**
+ * moor_reg_check_range - look at the range of a registration
+ * @mdev: device
+ * @reg: registration; start, length and rights are set
+ * @iova: what the wire calls the first byte
+ * @why: filled in on failure
+ *
+ * Return: 0 or -EINVAL.
+ */
+int moor_reg_check_range(const struct moor_dev *mdev,
+			 const struct moor_registration *reg, u64 iova,
+			 struct moor_refusal *why)
+{
+	if (reg->access & MOOR_ACCESS_ON_DEMAND && moor_reg_is_implicit(reg))
+		return moor_reg_check_implicit(reg, iova, why);
+	return moor_mr_check_range(mdev, reg->start, reg->length, iova, why);
+}
+
 /**
  * moor_reg_set_access - enter access flags into a registration
  * @reg: registration
@@ -96,15 +139,20 @@ void moor_reg_set_access(struct moor_registration *reg, int access)
 	reg->access = access & MOOR_ACCESS_COMMON;
 	if (access & IB_ACCESS_RELAXED_ORDERING)
 		reg->access |= MOOR_ACCESS_RELAXED_ORDERING;
+	if (access & IB_ACCESS_ON_DEMAND)
+		reg->access |= MOOR_ACCESS_ON_DEMAND;
 	reg->zero_based = access & IB_ZERO_BASED;
+	reg->huge = access & IB_ACCESS_HUGETLB;
 }
 
 /**
  * moor_reg_pin - pin the memory of a registration and describe it
  * @mdev: device
- * @reg: start, length, access and zero_based are set; iova, unless zero_based.
- *	The rest is filled in.
+ * @reg: start, length, access, huge and zero_based are set; iova, unless
+ *	zero_based. The rest is filled in.
  * @why: filled in on failure
+ *
+ * On demand nothing is pinned, and described when it is asked for.
  *
  * Return: 0 or an errno, with nothing pinned.
  */
@@ -114,6 +162,11 @@ int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 	int access = reg->access & MOOR_ACCESS_COMMON;
 	int err;
 
+	reg->umem = NULL;
+	reg->odp = NULL;
+	reg->table = (struct moor_table){};
+	if (reg->access & MOOR_ACCESS_ON_DEMAND)
+		return moor_odp_new(mdev, reg, why);
 	if (reg->access & MOOR_ACCESS_RELAXED_ORDERING)
 		access |= IB_ACCESS_RELAXED_ORDERING;
 	reg->umem = ib_umem_get_va(&mdev->ibdev, reg->start, reg->length,
@@ -142,6 +195,8 @@ int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
  */
 void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg)
 {
+	if (reg->odp)
+		moor_odp_release(reg->odp);
 	if (!reg->umem)
 		return;
 	moor_table_free(mdev, &reg->table);
@@ -187,6 +242,9 @@ int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 		why->value = moor_keys_used(&mdev->keys);
 		return err;
 	}
+	/* Nobody faults before it is published. */
+	if (mr->reg.odp)
+		mr->reg.odp->key = mr->key;
 	if (mr->type != MOOR_MRC_TYPE_INVALID)
 		moor_mr_publish(mdev, mr);
 	mr->ibmr.lkey = mr->key;
@@ -195,8 +253,8 @@ int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 	return 0;
 }
 
-static struct moor_mr *moor_mr_create(struct ib_pd *ibpd, u64 start,
-				      u64 length, u64 iova, int access,
+static struct moor_mr *moor_mr_create(struct ib_pd *ibpd,
+				      struct moor_ucontext *uctx, u64 iova,
 				      struct moor_refusal *why)
 {
 	struct moor_dev *mdev = to_mdev(ibpd->device);
@@ -206,20 +264,22 @@ static struct moor_mr *moor_mr_create(struct ib_pd *ibpd, u64 start,
 	why->reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		return ERR_PTR(-EIO);
-	err = moor_mr_check_access(access, why);
-	if (!err)
-		err = moor_mr_check_range(mdev, start, length, iova, why);
+	err = moor_reg_check_access(uctx, why->access, why);
 	if (err)
 		return ERR_PTR(err);
 
 	why->reason = MOOR_REFUSAL_MEMORY;
-	why->value = 0;
-	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_MR);
+	mr = moor_mr_new(ibpd, why->access, MOOR_MRC_TYPE_MR);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->reg.start = start;
-	mr->reg.length = length;
+	mr->reg.start = why->start;
+	mr->reg.length = why->length;
 	mr->reg.iova = iova;
+	err = moor_reg_check_range(mdev, &mr->reg, iova, why);
+	if (err)
+		goto free_mr;
+	why->value = 0;
+	why->limit = 0;
 	err = moor_reg_pin(mdev, &mr->reg, why);
 	if (err)
 		goto free_mr;
@@ -244,7 +304,9 @@ free_mr:
  * @access: IB_ACCESS_*
  * @udata: no input
  *
- * Sleeps in pinning and allocating alone: no command is issued.
+ * Sleeps in pinning and allocating alone: no command is issued. On demand neither is
+ * done but for the root of the table; all of the process's memory at once is start 0
+ * and length 2^64 - 1 (implicit ODP).
  *
  * Return: the MR; -EINVAL for an impossible range or a combination of rights
  * that IBA forbids; -EOPNOTSUPP for a flag we do not have; -ENOMEM also for the
@@ -266,7 +328,10 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	if (err)
 		return ERR_PTR(err);
 
-	mr = moor_mr_create(ibpd, start, length, iova, access, &why);
+	mr = moor_mr_create(ibpd, rdma_udata_to_drv_context(udata,
+							   struct moor_ucontext,
+							   ibucontext),
+			    iova, &why);
 	if (IS_ERR(mr)) {
 		moor_refuse(to_mdev(ibpd->device), udata, &why, PTR_ERR(mr));
 		return ERR_CAST(mr);
@@ -292,7 +357,7 @@ struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access)
 	struct moor_mr *mr;
 	int err;
 
-	err = moor_mr_check_access(access, &why);
+	err = moor_mr_check_access(MOOR_ACCESS_SUPPORTED, access, &why);
 	if (err)
 		return ERR_PTR(err);
 	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_ALL);
@@ -327,8 +392,12 @@ static int moor_mr_revoke(struct moor_dev *mdev, struct moor_mr *mr)
 	struct moor_pd *pd = to_mpd(mr->ibmr.pd);
 	int gone = atomic_read_acquire(&pd->mws_gone);
 	int made = atomic_read(&pd->mws_made);
-	int err = moor_key_revoke(mdev, mr->key);
+	int err;
 
+	moor_odp_leaving(mr->reg.odp, true);
+	err = moor_key_revoke(mdev, mr->key);
+	if (err)
+		moor_odp_leaving(mr->reg.odp, false);
 	if (err && made == gone && made == atomic_read(&pd->mws_made)) {
 		moor_hw_kill(mdev, "it holds an MR that has no window");
 		return 0;
@@ -392,7 +461,8 @@ void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		.start = reg->start,
 		.type = mr->type,
 		.generation = mr->generation,
-		.nodes = reg->table.num_nodes,
+		.nodes = reg->odp ? READ_ONCE(reg->odp->num_nodes) :
+				    reg->table.num_nodes,
 		.xlat = reg->table.xlat,
 	};
 }

@@ -19,6 +19,7 @@
 struct moor_dev;
 struct moor_mmap_entry;
 struct moor_mr;
+struct moor_odp;
 struct moor_qp;
 struct moor_ring;
 struct moor_ucontext;
@@ -120,17 +121,20 @@ struct moor_mr_table {
 
 /**
  * struct moor_registration - what re-registering may replace of an MR
- * @umem: pinned memory, or NULL (get_dma_mr, on-NIC memory)
- * @table: translation of it
+ * @umem: pinned memory, or NULL (get_dma_mr, on-NIC memory, with @odp)
+ * @odp: of memory that is paged on demand, or NULL; has the nodes of @table
+ * @table: translation
  * @iova: address of the first byte as the wire knows it
  * @length: bytes
  * @start: address of the first byte in the process
  * @access: MOOR_ACCESS_*
  * @pdn: number of the protection domain
  * @zero_based: @iova is 0 whatever the process called the first byte
+ * @huge: the process has promised huge pages
  */
 struct moor_registration {
 	struct ib_umem *umem;
+	struct moor_odp *odp;
 	struct moor_table table;
 	u64 iova;
 	u64 length;
@@ -138,7 +142,24 @@ struct moor_registration {
 	u32 access;
 	u32 pdn;
 	bool zero_based;
+	bool huge;
 };
+
+/* Rights that mean the same to the core and to the device. */
+#define MOOR_ACCESS_COMMON	(MOOR_ACCESS_LOCAL_WRITE |		\
+				 MOOR_ACCESS_REMOTE_WRITE |		\
+				 MOOR_ACCESS_REMOTE_READ |		\
+				 MOOR_ACCESS_REMOTE_ATOMIC |		\
+				 MOOR_ACCESS_MW_BIND)
+
+/* What an MR of any kind may be asked for. */
+#define MOOR_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE |		\
+				 IB_ACCESS_REMOTE_WRITE |		\
+				 IB_ACCESS_REMOTE_READ |		\
+				 IB_ACCESS_REMOTE_ATOMIC |		\
+				 IB_ACCESS_MW_BIND |			\
+				 IB_ZERO_BASED |			\
+				 IB_ACCESS_RELAXED_ORDERING)
 
 /**
  * struct moor_mr - a memory region
@@ -319,9 +340,14 @@ void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 
 /* mr.c */
-int moor_mr_check_access(int access, struct moor_refusal *why);
+int moor_mr_check_access(u32 supported, int access, struct moor_refusal *why);
 int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
 			u64 iova, struct moor_refusal *why);
+int moor_reg_check_access(struct moor_ucontext *uctx, int access,
+			  struct moor_refusal *why);
+int moor_reg_check_range(const struct moor_dev *mdev,
+			 const struct moor_registration *reg, u64 iova,
+			 struct moor_refusal *why);
 void moor_reg_set_access(struct moor_registration *reg, int access);
 int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why);

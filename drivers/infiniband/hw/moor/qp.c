@@ -55,6 +55,24 @@ static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
 {
 	xa_erase(&mdev->qps, moor_qp_index(mdev, qp->qpn));
 	moor_eq_sync(&mdev->async_eq);
+	if (moor_has_odp(mdev))
+		moor_eq_sync(&mdev->page_eq);
+}
+
+/**
+ * moor_qp_find - the queue pair that an event names
+ * @mdev: device
+ * @qpn: its number, all bits: the index may have another owner by now
+ *
+ * Context: of an event queue whose moor_eq_sync() the queue pair waits for
+ *
+ * Return: it, or NULL.
+ */
+struct moor_qp *moor_qp_find(struct moor_dev *mdev, u32 qpn)
+{
+	struct moor_qp *qp = xa_load(&mdev->qps, moor_qp_index(mdev, qpn));
+
+	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
 /**
@@ -214,14 +232,24 @@ static int moor_user_qp_init(struct moor_qp *qp,
 	qp->uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
 					     ibucontext);
 	err = moor_db_alloc(qp->uctx, &qp->db, 2);
-	if (err) {
-		moor_ring_unpin(mdev, &qp->rq);
-		moor_ring_unpin(mdev, &qp->sq);
-		return err;
+	if (err)
+		goto unpin;
+	err = -ENOMEM;
+	if (moor_has_odp(mdev)) {
+		qp->pager = moor_pager_new(mdev, to_mpd(qp->ibqp.pd)->pdn);
+		if (!qp->pager)
+			goto free_db;
 	}
 	qp->owner = get_pid(task_tgid(current));
 	get_task_comm(qp->comm, current->group_leader);
 	return 0;
+
+free_db:
+	moor_db_free(qp->uctx, &qp->db);
+unpin:
+	moor_ring_unpin(mdev, &qp->rq);
+	moor_ring_unpin(mdev, &qp->sq);
+	return err;
 }
 
 /* Nothing of it is in the device any more. */
@@ -230,6 +258,7 @@ static void moor_qp_release(struct moor_qp *qp)
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 
 	if (qp->uctx) {
+		moor_pager_close(qp->pager);
 		put_pid(qp->owner);
 		moor_db_free(qp->uctx, &qp->db);
 		moor_ring_unpin(mdev, &qp->rq);
@@ -281,6 +310,8 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	err = moor_qp_alloc_qpn(mdev, qp);
 	if (err)
 		goto release;
+	if (qp->pager)
+		qp->pager->qpn = qp->qpn;
 	err = moor_cmd_create_qp(mdev, qp, &req);
 	if (err)
 		goto erase;

@@ -15,18 +15,39 @@ static int moor_rereg_translation(struct moor_dev *mdev,
 				  u64 length, u64 iova,
 				  struct moor_refusal *why)
 {
-	int err = moor_mr_check_range(mdev, start, length, iova, why);
+	int err;
 
-	if (err)
-		return err;
 	next->start = start;
 	next->length = length;
 	next->iova = iova;
+	err = moor_reg_check_range(mdev, next, iova, why);
+	if (err)
+		return err;
 	err = moor_reg_pin(mdev, next, why);
 	/* What the memory was to be pinned for, if the call left the rights alone. */
 	if (err)
 		why->access |= next->access & IB_ACCESS_LOCAL_WRITE;
 	return err;
+}
+
+/*
+ * What is paged on demand, or is to be, gets a table of its own for the same range:
+ * the one that it had may be in use by invalidations. The range is one of the process
+ * that registered it, and no other has that.
+ */
+static int moor_rereg_paging(struct moor_dev *mdev,
+			     struct moor_registration *next, u64 iova,
+			     struct moor_refusal *why)
+{
+	struct mm_struct *owner = next->odp ? next->odp->mm :
+					      next->umem->owning_mm;
+
+	if (owner != current->mm) {
+		why->reason = MOOR_REFUSAL_OTHER;
+		return -EACCES;
+	}
+	return moor_rereg_translation(mdev, next, next->start, next->length,
+				      iova, why);
 }
 
 /*
@@ -49,11 +70,14 @@ static int moor_rereg_rights(struct moor_registration *next, u64 iova,
 	return 0;
 }
 
-/* What the registration is to become; with IB_MR_REREG_TRANS it is pinned. */
-static int moor_rereg_prepare(struct ib_mr *ibmr,
+/*
+ * What the registration is to become: with IB_MR_REREG_TRANS, or if it is paged on
+ * demand before or after, with memory of its own. What was asked for is in @why.
+ */
+static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 			      struct moor_registration *next, int flags,
-			      u64 start, u64 length, u64 iova, int access,
-			      struct ib_pd *ibpd, struct moor_refusal *why)
+			      u64 iova, struct ib_pd *ibpd,
+			      struct moor_refusal *why)
 {
 	struct moor_dev *mdev = to_mdev(ibmr->device);
 	int err;
@@ -64,14 +88,16 @@ static int moor_rereg_prepare(struct ib_mr *ibmr,
 	if (flags & IB_MR_REREG_PD)
 		next->pdn = to_mpd(ibpd)->pdn;
 	if (flags & IB_MR_REREG_ACCESS) {
-		err = moor_mr_check_access(access, why);
+		err = moor_reg_check_access(uctx, why->access, why);
 		if (err)
 			return err;
-		moor_reg_set_access(next, access);
+		moor_reg_set_access(next, why->access);
 	}
 	if (flags & IB_MR_REREG_TRANS)
-		return moor_rereg_translation(mdev, next, start, length, iova,
-					      why);
+		return moor_rereg_translation(mdev, next, why->start,
+					      why->length, iova, why);
+	if (next->odp || next->access & MOOR_ACCESS_ON_DEMAND)
+		return moor_rereg_paging(mdev, next, ibmr->iova, why);
 	return moor_rereg_rights(next, ibmr->iova, why);
 }
 
@@ -79,6 +105,8 @@ static int moor_rereg_prepare(struct ib_mr *ibmr,
 static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
 			      const struct moor_registration *next)
 {
+	if (next->odp)
+		next->odp->key = mr->key;
 	spin_lock(&mdev->keys.lock);
 	mr->reg = *next;
 	mr->generation++;
@@ -100,7 +128,8 @@ static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
  * Until the old range is unpinned both count towards the process's limit.
  *
  * Return: NULL, with the keys as they were; -EBUSY while a window is bound;
- * -EACCES if memory pinned for reading is to be written; or what
+ * -EACCES if memory pinned for reading is to be written, or if paging changes for
+ * another process's memory; or what
  * moor_reg_user_mr() gives. After an error the registration is as it was.
  */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
@@ -116,27 +145,33 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		.length = length,
 		.access = access,
 	};
+	bool other;
 	int err;
 
 	err = ib_no_udata_io(udata);
 	if (err)
 		return ERR_PTR(err);
 
-	err = moor_rereg_prepare(ibmr, &next, flags, start, length, iova,
-				 access, ibpd, &why);
+	err = moor_rereg_prepare(ibmr, rdma_udata_to_drv_context(udata,
+								 struct moor_ucontext,
+								 ibucontext),
+				 &next, flags, iova, ibpd, &why);
 	if (err)
 		goto refuse;
+	other = next.umem != old.umem || next.odp != old.odp;
+	moor_odp_leaving(old.odp, true);
 	err = moor_key_revoke(mdev, mr->key);
 	if (err) {
+		moor_odp_leaving(old.odp, false);
 		why.reason = MOOR_REFUSAL_WINDOWS;
 		why.value = moor_mr_count_windows(mdev, mr);
 		moor_mr_trace_holders(mdev, mr->key);
-		if (flags & IB_MR_REREG_TRANS)
+		if (other)
 			moor_reg_unpin(mdev, &next);
 		goto refuse;
 	}
 	moor_rereg_commit(mdev, mr, &next);
-	if (flags & IB_MR_REREG_TRANS)
+	if (other)
 		moor_reg_unpin(mdev, &old);
 	trace_moor_rereg_mr(mdev, mr);
 	return NULL;

@@ -147,6 +147,64 @@ TRACE_EVENT(moor_mr_holder,
 		  __entry->access)
 );
 
+TRACE_EVENT(moor_page_fault,
+	TP_PROTO(struct moor_dev *mdev, const struct moor_half *half,
+		 const struct moor_page_fault *fault, int error),
+	TP_ARGS(mdev, half, fault, error),
+	TP_STRUCT__entry(
+		__string(name, dev_name(&mdev->ibdev.dev))
+		__field(u32, qpn)
+		__field(bool, responder)
+		__field(u32, token)
+		__field(u32, key)
+		__field(u64, addr)
+		__field(u32, length)
+		__field(bool, write)
+		__field(u64, end)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		__entry->qpn = half->pager->qpn;
+		__entry->responder = half != half->pager->half;
+		__entry->token = fault->token;
+		__entry->key = fault->key;
+		__entry->addr = fault->addr;
+		__entry->length = fault->length;
+		__entry->write = fault->write;
+		__entry->end = error ? 0 : half->next_addr;
+		__entry->error = error;
+	),
+	TP_printk("%s qpn %#x %s token %#x key %#x addr %#llx length %#x %s: error %d, entered up to %#llx",
+		  __get_str(name), __entry->qpn,
+		  __entry->responder ? "responder" : "requester",
+		  __entry->token, __entry->key, __entry->addr, __entry->length,
+		  __entry->write ? "write" : "read", __entry->error,
+		  __entry->end)
+);
+
+TRACE_EVENT(moor_odp_invalidate,
+	TP_PROTO(const struct moor_odp *odp, u64 start, u64 end, u32 pages),
+	TP_ARGS(odp, start, end, pages),
+	TP_STRUCT__entry(
+		__string(name, dev_name(&odp->mdev->ibdev.dev))
+		__field(u32, key)
+		__field(u64, start)
+		__field(u64, end)
+		__field(u32, pages)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		__entry->key = odp->key;
+		__entry->start = start;
+		__entry->end = end;
+		__entry->pages = pages;
+	),
+	TP_printk("%s key %#x start %#llx end %#llx pages %u",
+		  __get_str(name), __entry->key, __entry->start, __entry->end,
+		  __entry->pages)
+);
+
 #endif /* MOOR_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

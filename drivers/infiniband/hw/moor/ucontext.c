@@ -192,6 +192,7 @@ void moor_dealloc_ucontext(struct ib_ucontext *ibuctx)
 {
 	struct moor_ucontext *uctx = to_muctx(ibuctx);
 
+	moor_faults_close(uctx);
 	moor_db_release_pages(uctx);
 	rdma_user_mmap_entry_remove(&uctx->doze->rdma_entry);
 	mutex_destroy(&uctx->db_lock);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * On-demand paging (HWI 6.10): translations that are filled in when the device
+ * asks for a page, and emptied when the process's memory goes. Included by moor.h.
+ */
+#ifndef MOOR_ODP_H
+#define MOOR_ODP_H
+
+#include <linux/kref.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <moor/moor_hw.h>
+
+#include "mr.h"
+
+struct moor_fault_queue;
+struct moor_ucontext;
+
+/* What a node of the lowest height maps, and a leaf above it. */
+#define MOOR_BRANCH_SHIFT	(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT)
+#define MOOR_BRANCH_SIZE	BIT_ULL(MOOR_BRANCH_SHIFT)
+
+/* A page as the device may have it: an entry of the table, 0 for none. */
+struct moor_odp_page {
+	u64 pte;
+	struct page *page;
+};
+
+/**
+ * struct moor_odp_node - a node above the branches
+ * @parent: the node that names it; NULL for the root's
+ * @slot: entry of the parent's that does
+ * @id: in &moor_odp.nodes
+ * @children: entries that are in use
+ * @table: the node
+ */
+struct moor_odp_node {
+	struct moor_odp_node *parent;
+	__le64 *slot;
+	unsigned long id;
+	u32 children;
+	struct moor_table table;
+};
+
+/**
+ * struct moor_branch - 2 MiB of the process's memory, from the first fault on
+ * @notifier: tells when some of it goes
+ * @odp: whose branch it is
+ * @parent: node that names it
+ * @slot: entry of the parent's: absent while @present is 0
+ * @table: its node of 4 KiB pages
+ * @start: address in the process
+ * @lock: protects what follows and the table's entries. Taken in reclaim: nothing
+ *	is allocated under it but with GFP_ATOMIC
+ * @present: pages that the device may have
+ * @huge: they are one leaf in @slot; @pages[0] stands for it
+ * @pages: what is in the table. What the device could have written to the table
+ *	itself is never read back
+ */
+struct moor_branch {
+	struct mmu_interval_notifier notifier;
+	struct moor_odp *odp;
+	struct moor_odp_node *parent;
+	__le64 *slot;
+	struct moor_table table;
+	u64 start;
+	struct mutex lock;		/* protects the rest; below reclaim */
+	u32 present;
+	bool huge;
+	struct moor_odp_page pages[MOOR_NODE_ENTRIES];
+};
+
+/* What "rdma statistic show mr" shows. */
+struct moor_odp_counters {
+	atomic64_t faults;
+	atomic64_t handled;
+	atomic64_t invalidations;
+	atomic64_t prefetch;
+};
+
+/**
+ * struct moor_odp - the translation of an MR whose pages come and go
+ * @ref: the registration's, and of whoever works on a fault
+ * @mdev: device; not to be touched when @dead
+ * @mm: the process's memory; the structure, not what is in it
+ * @key: of the MR
+ * @start: address of the first byte in the process
+ * @end: behind the last one
+ * @iova: what the wire calls the first byte
+ * @base: address in the process at which the table's space begins
+ * @levels: of the table
+ * @writable: the device may write
+ * @huge: the process has promised huge pages (IB_ACCESS_HUGETLB)
+ * @leaving: its key is being taken away: an MR_INVALIDATE may come too late
+ * @lock: protects the tree. Held while pages are entered, never while anybody
+ *	waits for one
+ * @dead: the registration is over
+ * @root: node of the table's root
+ * @nodes: the others above the branches, by height and place
+ * @branches: by place; marked MOOR_ODP_EMPTY when the last page has gone
+ * @num_nodes: of the table, for people
+ * @pfns: what the process has, while pages are entered
+ * @reap: takes empty branches away
+ * @counters: what has happened
+ */
+struct moor_odp {
+	struct kref ref;
+	struct moor_dev *mdev;
+	struct mm_struct *mm;
+	u32 key;
+	u64 start;
+	u64 end;
+	u64 iova;
+	u64 base;
+	u32 levels;
+	bool writable;
+	bool huge;
+	bool leaving;
+	struct mutex lock;		/* protects what follows */
+	bool dead;
+	struct moor_odp_node root;
+	struct xarray nodes;
+	struct xarray branches;
+	u32 num_nodes;
+	unsigned long *pfns;
+	struct work_struct reap;
+	struct moor_odp_counters counters;
+};
+
+#define MOOR_ODP_EMPTY	XA_MARK_0
+
+/* What a half of a QP waits for. */
+struct moor_page_fault {
+	u32 token;
+	u32 key;
+	u64 addr;
+	u32 length;
+	bool write;
+};
+
+/**
+ * struct moor_half - the requester or the responder of a QP, when it faults
+ * @pager: both
+ * @work: answers @fault
+ * @lock: protects @fault
+ * @fault: the last page request
+ * @next_key: MR in which the last fault was
+ * @next_addr: where what was entered for it ended: who faults here reads on
+ * @window: bytes that were entered ahead
+ */
+struct moor_half {
+	struct moor_pager *pager;
+	struct work_struct work;
+	spinlock_t lock;		/* protects fault */
+	struct moor_page_fault fault;
+	u32 next_key;
+	u64 next_addr;
+	u64 window;
+};
+
+/**
+ * struct moor_fault_queue - where the page requests of a context are worked on
+ * @ref: the context's, and of pagers and prefetches that may still be at work
+ * @wq: its own: who waits here for a page that does not come lets nobody else
+ *	wait
+ * @destroy: the last one out cannot destroy the queue that he runs in
+ * @prefetches: under way in the background
+ */
+struct moor_fault_queue {
+	struct kref ref;
+	struct workqueue_struct *wq;
+	struct work_struct destroy;
+	atomic_t prefetches;
+};
+
+/**
+ * struct moor_pager - answers the page requests of a QP
+ * @ref: the QP's, and of requests that are worked on. A page may take for ever
+ *	to come (userfaultfd, FUSE), and the QP does not wait for it
+ * @queue: of the QP's context; set with the first request
+ * @lock: protects @mdev and what is done with it
+ * @mdev: device; NULL when the QP is gone
+ * @pdn: the QP's protection domain
+ * @qpn: the QP's number, for people
+ * @half: requester, responder
+ */
+struct moor_pager {
+	struct kref ref;
+	struct moor_fault_queue *queue;
+	struct mutex lock;		/* protects mdev */
+	struct moor_dev *mdev;
+	u32 pdn;
+	u32 qpn;
+	struct moor_half half[2];
+};
+
+/* All of a process's memory. */
+static inline bool moor_reg_is_implicit(const struct moor_registration *reg)
+{
+	return !reg->start && reg->length == U64_MAX;
+}
+
+/* odp.c */
+int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
+		 struct moor_refusal *why);
+void moor_odp_release(struct moor_odp *odp);
+void moor_odp_put(struct moor_odp *odp);
+void moor_odp_leaving(struct moor_odp *odp, bool leaving);
+long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write);
+
+/* odp_fault.c */
+int moor_faults_open(struct moor_ucontext *uctx);
+void moor_faults_close(struct moor_ucontext *uctx);
+void moor_faults_put(struct moor_fault_queue *queue);
+struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
+long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write);
+struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn);
+void moor_pager_close(struct moor_pager *pager);
+void moor_page_request(struct moor_dev *mdev,
+		       const struct moor_page_request *event);
+
+/* odp_advise.c */
+int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
+		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
+		   struct uverbs_attr_bundle *attrs);
+int moor_fill_stat_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+
+#endif /* MOOR_ODP_H */

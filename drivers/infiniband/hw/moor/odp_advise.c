@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * On-demand paging before it is demanded: ibv_advise_mr(). And what is counted.
+ */
+
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <net/netlink.h>
+#include <rdma/restrack.h>
+#include <rdma/rdma_netlink.h>
+
+#include "moor.h"
+
+/* Under way in a context; who asks for more waits for it himself. */
+#define MOOR_PREFETCHES		16
+
+struct moor_advice {
+	struct moor_odp *odp;
+	u64 start;
+	u64 end;
+};
+
+/**
+ * struct moor_prefetch - pieces of memory that the device will need
+ * @work: fetches them
+ * @queue: of the context
+ * @advice: what is to be done
+ * @count: of @piece
+ * @piece: the memory
+ */
+struct moor_prefetch {
+	struct work_struct work;
+	struct moor_fault_queue *queue;
+	enum ib_uverbs_advise_mr_advice advice;
+	u32 count;
+	struct moor_advice piece[];
+};
+
+static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
+			    const struct ib_sge *sge, struct moor_advice *piece)
+{
+	struct moor_odp *odp = moor_odp_get(mdev, sge->lkey, pdn);
+	u64 offset, length;
+
+	if (IS_ERR(odp))
+		return PTR_ERR(odp);
+	piece->odp = odp;
+	if (write && !odp->writable)
+		return -EPERM;
+	offset = sge->addr - odp->iova;
+	length = odp->end - odp->start;
+	if (offset > length || sge->length > length - offset)
+		return -EFAULT;
+	piece->start = odp->start + offset;
+	piece->end = piece->start + sge->length;
+	return 0;
+}
+
+/* What the process has is entered, and what it has not skipped. */
+static long moor_advice_look(const struct moor_advice *piece, u64 start)
+{
+	u64 end = min3(PAGE_ALIGN(piece->end), PAGE_ALIGN(piece->odp->end),
+		       ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
+	long pages = moor_odp_map(piece->odp, start, end, false);
+
+	return pages ?: (end - start) >> PAGE_SHIFT;
+}
+
+static int moor_advice_follow(const struct moor_advice *piece,
+			      enum ib_uverbs_advise_mr_advice advice)
+{
+	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	u64 start = ALIGN_DOWN(piece->start, PAGE_SIZE);
+	long pages;
+
+	while (start < piece->end) {
+		if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+			pages = moor_advice_look(piece, start);
+		else
+			pages = moor_odp_fault(piece->odp, start, piece->end,
+					       write);
+		if (pages < 0)
+			return pages;
+		if (!pages || fatal_signal_pending(current))
+			return -EAGAIN;
+		atomic64_add(pages, &piece->odp->counters.prefetch);
+		start += pages * PAGE_SIZE;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int moor_prefetch_run(const struct moor_prefetch *prefetch)
+{
+	int err = 0;
+	u32 i;
+
+	for (i = 0; i < prefetch->count && !err; i++)
+		err = moor_advice_follow(&prefetch->piece[i], prefetch->advice);
+	return err;
+}
+
+static void moor_prefetch_free(struct moor_prefetch *prefetch)
+{
+	u32 i;
+
+	for (i = 0; i < prefetch->count; i++)
+		if (prefetch->piece[i].odp)
+			moor_odp_put(prefetch->piece[i].odp);
+	kvfree(prefetch);
+}
+
+static void moor_prefetch_work(struct work_struct *work)
+{
+	struct moor_prefetch *prefetch =
+		container_of(work, struct moor_prefetch, work);
+	struct moor_fault_queue *queue = prefetch->queue;
+
+	/* Nobody is told how it went: advice may be ignored. */
+	moor_prefetch_run(prefetch);
+	moor_prefetch_free(prefetch);
+	atomic_dec(&queue->prefetches);
+	moor_faults_put(queue);
+}
+
+/* Leave it to a worker, if not too many are at it. */
+static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
+				struct moor_fault_queue *queue)
+{
+	if (!atomic_add_unless(&queue->prefetches, 1, MOOR_PREFETCHES))
+		return false;
+	kref_get(&queue->ref);
+	prefetch->queue = queue;
+	INIT_WORK(&prefetch->work, moor_prefetch_work);
+	queue_work(queue->wq, &prefetch->work);
+	return true;
+}
+
+/**
+ * moor_advise_mr - let the device have pages before it asks for them
+ * @ibpd: protection domain
+ * @advice: to be read, to be written, or what the process has anyway
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait for it
+ * @sg_list: memory
+ * @num_sge: entries of it
+ * @attrs: of the call
+ *
+ * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for a key that is none, -EPERM
+ * for another domain's or without the right to write, -EINVAL for one of what is not
+ * paged; -EFAULT for memory outside an MR, or with FLUSH such as the process has
+ * not; -EAGAIN if that went away as fast as it came; -ENOMEM.
+ */
+int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
+		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
+		   struct uverbs_attr_bundle *attrs)
+{
+	struct moor_ucontext *uctx = to_muctx(attrs->context);
+	struct moor_prefetch *prefetch;
+	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	int err = 0;
+	u32 i;
+
+	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+	prefetch = kvzalloc(struct_size(prefetch, piece, num_sge), GFP_KERNEL);
+	if (!prefetch)
+		return -ENOMEM;
+	prefetch->advice = advice;
+	prefetch->count = num_sge;
+	for (i = 0; i < num_sge && !err; i++)
+		err = moor_advice_find(to_mdev(ibpd->device),
+				       to_mpd(ibpd)->pdn, write, &sg_list[i],
+				       &prefetch->piece[i]);
+	if (!err && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH) &&
+	    moor_prefetch_queue(prefetch, uctx->faults))
+		return 0;
+	if (!err)
+		err = moor_prefetch_run(prefetch);
+	moor_prefetch_free(prefetch);
+	return err;
+}
+
+/**
+ * moor_fill_stat_mr_entry - what happened to an MR
+ * @msg: netlink message
+ * @ibmr: MR
+ *
+ * Return: 0 or -EMSGSIZE.
+ */
+int moor_fill_stat_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct moor_dev *mdev = to_mdev(ibmr->device);
+	struct moor_odp *odp = NULL;
+	struct nlattr *table;
+	int err;
+
+	spin_lock(&mdev->keys.lock);
+	if (to_mmr(ibmr)->reg.odp) {
+		odp = to_mmr(ibmr)->reg.odp;
+		kref_get(&odp->ref);
+	}
+	spin_unlock(&mdev->keys.lock);
+	if (!odp)
+		return 0;
+	err = -EMSGSIZE;
+	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	if (!table)
+		goto put;
+	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults",
+					 atomic64_read(&odp->counters.faults)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_faults_handled",
+					 atomic64_read(&odp->counters.handled)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
+					 atomic64_read(&odp->counters.invalidations)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
+					 atomic64_read(&odp->counters.prefetch))) {
+		nla_nest_cancel(msg, table);
+		goto put;
+	}
+	nla_nest_end(msg, table);
+	err = 0;
+put:
+	moor_odp_put(odp);
+	return err;
+}

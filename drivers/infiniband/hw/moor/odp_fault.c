@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Page requests (HWI 6.10): the device asks for a page, a worker makes the process
+ * have it, enters it and answers.
+ *
+ * The process decides how long that takes: behind its memory may be a file system or
+ * a page server of its own. So each context has workers of its own, and nobody waits
+ * for one of them: a QP or an MR that goes meanwhile leaves it behind, with what it
+ * needs to find out (&moor_pager.mdev, &moor_odp.dead). While it waits it holds no
+ * lock, and of the device nothing.
+ */
+
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/userfaultfd_k.h>
+
+#include "moor.h"
+#include "trace.h"
+
+#define MOOR_FAULT_WORKERS	4	/* of a context */
+#define MOOR_FAULT_TRIES	8
+#define MOOR_AHEAD_MIN		SZ_16K
+#define MOOR_AHEAD_MAX		SZ_1M
+
+static void moor_faults_destroy(struct work_struct *work)
+{
+	struct moor_fault_queue *queue =
+		container_of(work, struct moor_fault_queue, destroy);
+
+	destroy_workqueue(queue->wq);
+	kfree(queue);
+	/* This function ends before the module does: that waits for moor_wq. */
+	module_put(THIS_MODULE);
+}
+
+static void moor_faults_last(struct kref *ref)
+{
+	struct moor_fault_queue *queue =
+		container_of(ref, struct moor_fault_queue, ref);
+
+	queue_work(moor_wq, &queue->destroy);
+}
+
+void moor_faults_put(struct moor_fault_queue *queue)
+{
+	kref_put(&queue->ref, moor_faults_last);
+}
+
+/**
+ * moor_faults_open - workers for the page requests of a context
+ * @uctx: context that is to have its first MR with paging, or another one
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_faults_open(struct moor_ucontext *uctx)
+{
+	struct moor_fault_queue *queue;
+
+	if (READ_ONCE(uctx->faults))
+		return 0;
+	queue = kzalloc_obj(*queue);
+	if (!queue)
+		return -ENOMEM;
+	queue->wq = alloc_workqueue("moor-faults", WQ_UNBOUND,
+				    MOOR_FAULT_WORKERS);
+	if (!queue->wq) {
+		kfree(queue);
+		return -ENOMEM;
+	}
+	kref_init(&queue->ref);
+	INIT_WORK(&queue->destroy, moor_faults_destroy);
+	/* Whoever has opened the device holds the module. */
+	__module_get(THIS_MODULE);
+	if (cmpxchg_release(&uctx->faults, NULL, queue))
+		moor_faults_put(queue);
+	return 0;
+}
+
+/**
+ * moor_faults_close - the context of the workers goes
+ * @uctx: context without QPs
+ */
+void moor_faults_close(struct moor_ucontext *uctx)
+{
+	if (uctx->faults)
+		moor_faults_put(uctx->faults);
+}
+
+/*
+ * Make the process have pages, from @start on: as if it touched them itself. May wait
+ * for ever. Returns how many it has, in the mapping that the first one is in. Ahead
+ * of what is needed nobody's page server is asked.
+ */
+static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
+			      bool write)
+{
+	struct vm_area_struct *vma;
+	long pages = -EFAULT;
+	int locked = 1;
+
+	if (!mmget_not_zero(odp->mm))
+		return -EFAULT;
+	mmap_read_lock(odp->mm);
+	vma = vma_lookup(odp->mm, start);
+	if (vma) {
+		end = userfaultfd_armed(vma) ? start + PAGE_SIZE :
+					       min_t(u64, end, vma->vm_end);
+		pages = get_user_pages_remote(odp->mm, start,
+					      (end - start) >> PAGE_SHIFT,
+					      write ? FOLL_WRITE : 0, NULL,
+					      &locked);
+	}
+	if (locked)
+		mmap_read_unlock(odp->mm);
+	mmput(odp->mm);
+	return pages ?: -EFAULT;
+}
+
+/**
+ * moor_odp_fault - make the process have pages and enter them
+ * @odp: translation
+ * @addr: address in the process
+ * @end: behind the last byte that is wanted
+ * @write: to be written
+ *
+ * Fewer are entered if the branch or the mapping ends before, or if something gets
+ * in the way behind the first.
+ *
+ * Context: process, without locks; may sleep for as long as the process likes.
+ *
+ * Return: pages from that of @addr on that the device can use; 0 if they went away
+ * as fast as they came; or an errno if the first one is not to be had.
+ */
+long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write)
+{
+	u64 start = ALIGN_DOWN(addr, PAGE_SIZE);
+	long pages;
+	int try;
+
+	if (write && !odp->writable)
+		return -EACCES;
+	end = min3(PAGE_ALIGN(end), PAGE_ALIGN(odp->end),
+		   ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
+	for (try = 0; try < MOOR_FAULT_TRIES; try++) {
+		pages = moor_odp_populate(odp, start, end, write);
+		if (pages > 0)
+			pages = moor_odp_map(odp, start,
+					     start + pages * PAGE_SIZE, write);
+		if (pages)
+			return pages;
+	}
+	return 0;
+}
+
+/**
+ * moor_odp_get - the translation behind a key
+ * @mdev: device
+ * @key: of an MR
+ * @pdn: protection domain of who asks
+ *
+ * Return: it, for moor_odp_put(); -ENOENT for a key that nobody has, -EPERM for
+ * another domain's, -EINVAL for an MR that is not paged, or a window.
+ */
+struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
+{
+	struct moor_odp *odp = ERR_PTR(-ENOENT);
+	struct moor_keys *keys = &mdev->keys;
+	u32 index = moor_key_index(mdev, key);
+	struct moor_mr *mr;
+
+	if (index >= mdev->mw_keys.first)
+		return ERR_PTR(-EINVAL);
+	if (index < keys->first)
+		return odp;
+	spin_lock(&keys->lock);
+	mr = keys->slots[index - keys->first].mr;
+	if (mr && mr->key == key) {
+		odp = mr->reg.odp;
+		if (mr->reg.pdn != pdn)
+			odp = ERR_PTR(-EPERM);
+		else if (odp)
+			kref_get(&odp->ref);
+		else
+			odp = ERR_PTR(-EINVAL);
+	}
+	spin_unlock(&keys->lock);
+	return odp;
+}
+
+/* Who goes on where the last fault's pages ended is given more and more ahead. */
+static u64 moor_half_window(struct moor_half *half,
+			    const struct moor_page_fault *fault)
+{
+	if (fault->key == half->next_key && fault->addr == half->next_addr)
+		half->window = clamp(half->window * 2, MOOR_AHEAD_MIN,
+				     MOOR_AHEAD_MAX);
+	else
+		half->window = 0;
+	return max_t(u64, half->window, fault->length);
+}
+
+/* Nothing in the event is to be relied on. */
+static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
+			     const struct moor_page_fault *fault)
+{
+	u64 offset = fault->addr - odp->iova;
+	u64 length = odp->end - odp->start;
+	u64 start, window;
+	long pages;
+
+	if (offset >= length)
+		return -EFAULT;
+	window = min(moor_half_window(half, fault), length - offset);
+	start = odp->start + offset;
+	pages = moor_odp_fault(odp, start, start + window, fault->write);
+	if (pages < 0)
+		return pages;
+	half->next_key = fault->key;
+	half->next_addr = fault->addr - offset_in_page(start) +
+			  pages * PAGE_SIZE;
+	return 0;
+}
+
+static int moor_half_fault(struct moor_half *half,
+			   const struct moor_page_fault *fault)
+{
+	struct moor_pager *pager = half->pager;
+	struct moor_odp *odp = ERR_PTR(-ENOENT);
+	int err;
+
+	mutex_lock(&pager->lock);
+	if (pager->mdev)
+		odp = moor_odp_get(pager->mdev, fault->key, pager->pdn);
+	mutex_unlock(&pager->lock);
+	if (IS_ERR(odp))
+		return PTR_ERR(odp);
+	atomic64_inc(&odp->counters.faults);
+	err = moor_half_resolve(half, odp, fault);
+	if (!err)
+		atomic64_inc(&odp->counters.handled);
+	moor_odp_put(odp);
+	return err;
+}
+
+static void moor_pager_free(struct kref *ref)
+{
+	struct moor_pager *pager = container_of(ref, struct moor_pager, ref);
+
+	if (pager->queue)
+		moor_faults_put(pager->queue);
+	mutex_destroy(&pager->lock);
+	kfree(pager);
+}
+
+static void moor_pager_put(struct moor_pager *pager)
+{
+	kref_put(&pager->ref, moor_pager_free);
+}
+
+static void moor_half_work(struct work_struct *work)
+{
+	struct moor_half *half = container_of(work, struct moor_half, work);
+	struct moor_pager *pager = half->pager;
+	struct moor_page_fault fault;
+	int err;
+
+	spin_lock_irq(&half->lock);
+	fault = half->fault;
+	spin_unlock_irq(&half->lock);
+	err = moor_half_fault(half, &fault);
+	mutex_lock(&pager->lock);
+	if (pager->mdev) {
+		trace_moor_page_fault(pager->mdev, half, &fault, err);
+		moor_cmd_page_response(pager->mdev, fault.token, !err);
+	}
+	mutex_unlock(&pager->lock);
+	moor_pager_put(pager);
+}
+
+/**
+ * moor_pager_new - who is to answer the page requests of a QP
+ * @mdev: device
+ * @pdn: the QP's protection domain
+ *
+ * Return: it, for moor_pager_close(), or NULL.
+ */
+struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn)
+{
+	struct moor_pager *pager = kzalloc_obj(*pager);
+	struct moor_half *half;
+
+	if (!pager)
+		return NULL;
+	kref_init(&pager->ref);
+	mutex_init(&pager->lock);
+	pager->mdev = mdev;
+	pager->pdn = pdn;
+	for (half = pager->half; half < pager->half + 2; half++) {
+		half->pager = pager;
+		spin_lock_init(&half->lock);
+		INIT_WORK(&half->work, moor_half_work);
+	}
+	return pager;
+}
+
+/**
+ * moor_pager_close - the QP has gone
+ * @pager: pager whom no event reaches any more, or NULL
+ *
+ * A request that is worked on is left to itself. One that is at the point of
+ * answering is waited for.
+ */
+void moor_pager_close(struct moor_pager *pager)
+{
+	struct moor_half *half;
+
+	if (!pager)
+		return;
+	mutex_lock(&pager->lock);
+	pager->mdev = NULL;
+	mutex_unlock(&pager->lock);
+	for (half = pager->half; half < pager->half + 2; half++)
+		if (cancel_work(&half->work))
+			moor_pager_put(pager);
+	moor_pager_put(pager);
+}
+
+/* A half has one request outstanding: a later one has taken the place of its first. */
+static void moor_half_ask(struct moor_half *half,
+			  const struct moor_page_request *event)
+{
+	struct moor_pager *pager = half->pager;
+
+	spin_lock(&half->lock);
+	half->fault = (struct moor_page_fault){
+		.token = le32_to_cpu(READ_ONCE(event->token)),
+		.key = le32_to_cpu(READ_ONCE(event->key)),
+		.addr = le64_to_cpu(READ_ONCE(event->addr)),
+		.length = le32_to_cpu(READ_ONCE(event->length)),
+		.write = READ_ONCE(event->flags) & MOOR_PAGE_REQUEST_WRITE,
+	};
+	spin_unlock(&half->lock);
+	kref_get(&pager->ref);
+	if (!queue_work(pager->queue->wq, &half->work))
+		moor_pager_put(pager);
+}
+
+/**
+ * moor_page_request - the device asks for a page
+ * @mdev: device
+ * @event: its request
+ *
+ * One for a QP that has gone, or has nothing that is paged, needs no answer: the
+ * device has forgotten it (HWI ODP-13), or lies.
+ *
+ * Context: with the lock of the event queue; allocates nothing.
+ */
+void moor_page_request(struct moor_dev *mdev,
+		       const struct moor_page_request *event)
+{
+	struct moor_qp *qp = moor_qp_find(mdev,
+					  le32_to_cpu(READ_ONCE(event->qpn)));
+	struct moor_fault_queue *queue;
+	struct moor_pager *pager;
+
+	if (!qp || !qp->pager)
+		return;
+	pager = qp->pager;
+	if (!pager->queue) {
+		/* Pairs with moor_faults_open(). */
+		queue = smp_load_acquire(&qp->uctx->faults);
+		if (!queue)
+			return;
+		kref_get(&queue->ref);
+		pager->queue = queue;
+	}
+	moor_half_ask(&pager->half[!!(READ_ONCE(event->flags) &
+				      MOOR_PAGE_REQUEST_RESPONDER)], event);
+}
