@@ -64,6 +64,13 @@ static const struct field event[] = {
 	FIELD_OF(moor_eqe, phase),
 };
 
+static const struct field page_request[] = {
+	FIELD_OF(moor_page_request, type), FIELD_OF(moor_page_request, flags),
+	FIELD_OF(moor_page_request, token), FIELD_OF(moor_page_request, key),
+	FIELD_OF(moor_page_request, qpn), FIELD_OF(moor_page_request, addr),
+	FIELD_OF(moor_page_request, length), FIELD_OF(moor_page_request, phase),
+};
+
 static const struct field cqe_fields[] = {
 	FIELD_OF(moor_cqe, wr_id), FIELD_OF(moor_cqe, byte_len),
 	FIELD_OF(moor_cqe, imm), FIELD_OF(moor_cqe, qpn),
@@ -198,9 +205,13 @@ void lie_window(struct nic *nic, struct moor_window_info *info)
 
 void lie_event(struct nic *nic, struct moor_eqe *eqe)
 {
-	const struct fields all = FIELDS(event), none = { NULL, 0 };
+	const struct fields pages = FIELDS(page_request), none = { NULL, 0 };
+	const struct fields all = FIELDS(event);
 
-	maybe_lie(nic, LIE_EVENTS, "event", eqe, all, none);
+	if (eqe->type == MOOR_EVENT_PAGE_REQUEST)
+		maybe_lie(nic, LIE_EVENTS, "page request", eqe, pages, none);
+	else
+		maybe_lie(nic, LIE_EVENTS, "event", eqe, all, none);
 }
 
 void lie_cqe(struct nic *nic, struct moor_cqe *cqe)

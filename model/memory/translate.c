@@ -65,13 +65,12 @@ static bool leaf_wraps(uint64_t entry, uint64_t leaf_size)
 				      &last);
 }
 
-/* The node that an entry names, in host memory. */
-static const uint64_t *node_ptr(struct nic *nic, uint64_t entry)
+const uint64_t *xlat_node_ptr(struct nic *nic, uint64_t addr)
 {
 	uint64_t len = MOOR_PAGE_SIZE;
 	const uint64_t *p;
 
-	p = dma_map_ptr(nic->dma, entry & MOOR_PTE_ADDR, &len, false);
+	p = dma_map_ptr(nic->dma, addr, &len, false);
 	return p && len == MOOR_PAGE_SIZE ? p : NULL;
 }
 
@@ -91,14 +90,14 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 	for (height = x->levels; height; height--) {
 		unsigned int shift = x->page_shift +
 				     MOOR_NODE_SHIFT * (height - 1);
+		uint64_t size, addr = entry & MOOR_PTE_ADDR;
 		const uint64_t *entries;
-		uint64_t size;
 
 		/* Without a root there is no table that a page could enter. */
 		if (!is_node(entry))
 			return height == x->levels ? MOOR_SYN_TRANSLATION :
 						     no_way(x, entry);
-		entries = node_ptr(nic, entry);
+		entries = xlat_node_ptr(nic, addr);
 		if (!entries)
 			return MOOR_SYN_DMA;
 		/* What lies above bit 63 is never addressed: slot 0. */
@@ -112,18 +111,21 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 			return MOOR_SYN_TRANSLATION;
 
 		entry = load_entry(entries, byte >> shift);
-		if (!is_leaf(entry))
+		if (height > 1 && !is_leaf(entry))
 			continue;
+		node->entries = entries;
+		node->addr = addr;
+		node->shift = shift;
+		node->prefix = byte >> shift >> MOOR_NODE_SHIFT;
+		if (!is_leaf(entry))
+			return no_way(x, entry);
 		size = 1ULL << shift;
 		if (leaf_wraps(entry, size))
 			return MOOR_SYN_TRANSLATION;
-		node->entries = entries;
-		node->shift = shift;
-		node->prefix = byte >> shift >> MOOR_NODE_SHIFT;
 		leaf_from_entry(leaf, entry, byte & (size - 1), size);
 		return MOOR_SYN_NONE;
 	}
-	return no_way(x, entry);	/* no leaf at height 0 either */
+	return MOOR_SYN_TRANSLATION;	/* a table of no height */
 }
 
 uint8_t xlat_walk(struct nic *nic, const struct xlat *x, uint64_t byte,

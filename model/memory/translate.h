@@ -42,6 +42,7 @@ struct xlat_leaf {
  */
 struct xlat_node {
 	const uint64_t *entries;
+	uint64_t addr;		/* its DMA address */
 	uint64_t prefix;	/* byte >> shift of its first byte, above the slot */
 	unsigned int shift;	/* of one slot */
 };
@@ -103,6 +104,9 @@ uint8_t xlat_host(struct nic *nic, const struct xlat *x,
  */
 uint8_t *xlat_window_ptr(struct nic *nic, const struct xlat *x,
 			 struct xlat_window *win, uint64_t pos, bool write);
+
+/* The node at a DMA address, in host memory; NULL: it cannot be reached. */
+const uint64_t *xlat_node_ptr(struct nic *nic, uint64_t addr);
 
 /* Is every byte of a queue reachable? */
 bool xlat_reachable(struct nic *nic, const struct xlat *x, uint64_t size,

@@ -140,9 +140,6 @@ uint8_t parking_answer(struct nic *nic, const struct moor_cmd *raw,
 							   HALF_RESOLVED);
 	if (half == &qp->resp.half)
 		parking_let_peer_go(nic, qp);
-	else
-		/* What is answered now was asked before: nothing is lost. */
-		qp->req.went_back = true;
 	qp_enter_list(qp, &nic->qps->ready);
 	return MOOR_CMD_OK;
 }

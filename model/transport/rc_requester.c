@@ -67,7 +67,9 @@ static void has_progress(struct qp *qp, uint32_t acked_psn)
 	req->acked_psn = acked_psn & PSN_MASK;
 	req->retries = qp->retry_cnt;
 	req->rnr_retries = qp->rnr_retry;
-	req->went_back = false;
+	/* What was dropped for want of a page is not asked for till it is there. */
+	if (!half_is_parked(&req->half))
+		req->went_back = false;
 	req->progress = true;
 }
 
