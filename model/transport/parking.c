@@ -84,7 +84,8 @@ void parking_let_peer_go(struct nic *nic, struct qp *qp)
 	if (!peer || !peer->req.held)
 		return;
 	peer->req.held = false;
-	if (peer->req.half.state == HALF_GOES)
+	if (peer->req.half.state == HALF_GOES &&
+	    qp->resp.half.state != HALF_FAILED)
 		peer->req.half.state = HALF_RESOLVED;
 	qp_make_ready(nic, peer);
 }

@@ -30,11 +30,14 @@ static inline bool half_is_parked(const struct half *half)
 	return half->state == HALF_PARKED;
 }
 
-/* Of a message, what is moved at once: little, after a wait (HWI ODP-17). */
+/*
+ * Of a message, what is moved at once: little, after a wait (HWI ODP-17); but what
+ * lies before a page that cannot be had is not to be moved bit by bit.
+ */
 static inline uint32_t half_unit(const struct half *half, uint32_t unit,
 				 uint32_t mtu)
 {
-	return half->state ? mtu : unit;
+	return half->state == HALF_RESOLVED ? mtu : unit;
 }
 
 /* What it waited for has served. */

@@ -56,6 +56,22 @@ void paged_start(struct paged *p, bool strict, uint8_t type)
 		connect_qp(p->g, &p->qp[i], p->qp[!i].qpn);
 		modify(p->g, &cmd, p->qp[i].qpn);
 	}
+	paged_retries(p, 0, 0);
+}
+
+void paged_retries(struct paged *p, uint8_t retry_cnt, uint8_t rnr_retry)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_RETRY_CNT | MOOR_QP_ATTR_RNR_RETRY |
+			MOOR_QP_ATTR_MAX_RD_ATOMIC |
+			MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC,
+		.retry_cnt = retry_cnt, .rnr_retry = rnr_retry,
+		.max_rd_atomic = 4, .max_dest_rd_atomic = 4,
+	};
+	int i;
+
+	for (i = 0; i < 2; i++)
+		modify(p->g, &cmd, p->qp[i].qpn);
 }
 
 void paged_stop(struct paged *p)
@@ -145,6 +161,45 @@ bool paged_is(struct paged *p, const struct moor_page_request *r, int mr,
 		   r->type, r->flags, r->key, r->qpn,
 		   (long long)(r->addr - paged_addr(mr, 0)), r->length);
 	return good;
+}
+
+unsigned int paged_serve(struct paged *p, int mr, int qp, uint8_t flags)
+{
+	struct moor_page_request r;
+	unsigned int count = 0;
+
+	settle_timers(p->g, 100);
+	while (paged_request(p, &r)) {
+		uint32_t off = (uint32_t)(r.addr - paged_addr(mr, 0));
+
+		if (!paged_is(p, &r, mr, off, qp, flags))
+			return 0;
+		paged_in(p, mr, (off + PAGED_OFFSET) / 4096, 1, true);
+		if (paged_answer(p, r.token, MOOR_PAGE_RESOLVED)) {
+			ok(false, "PAGE_RESPONSE");
+			return 0;
+		}
+		count++;
+		settle_timers(p->g, 100);
+	}
+	return count;
+}
+
+bool paged_let_go(struct paged *p, int mr, uint32_t off, int qp, uint8_t flags,
+		  uint8_t status)
+{
+	struct moor_page_request r;
+
+	settle_timers(p->g, 100);
+	if (!paged_request(p, &r)) {
+		ok(false, "no request for byte %u", off);
+		return false;
+	}
+	if (!paged_is(p, &r, mr, off, qp, flags) ||
+	    paged_answer(p, r.token, status))
+		return false;
+	settle_timers(p->g, 100);
+	return true;
 }
 
 struct moor_sge paged_sge(struct paged *p, int side, uint32_t off, uint32_t len)

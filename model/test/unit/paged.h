@@ -13,7 +13,7 @@
 #define PAGED_PAGES	256u
 #define PAGED_SIZE	(PAGED_PAGES * 4096u)
 #define PAGED_IOVA(i)	(0x7f0000000000ull + 0x100000000ull * (i))
-#define PAGED_OFFSET	100u	/* of the MR's first byte in its first page */
+#define PAGED_OFFSET	104u	/* of the MR's first byte in its first page */
 
 /* Memory of side @i: its MR has PAGED_SIZE - PAGED_OFFSET bytes from PAGED_IOVA on. */
 struct paged_memory {
@@ -30,7 +30,7 @@ struct paged {
 	uint8_t mtu;
 };
 
-/* With nothing present, and bytes of @seed in the pages. */
+/* With nothing present, and QPs that have no patience: each wait is their end. */
 void paged_start(struct paged *p, bool strict, uint8_t type);
 void paged_stop(struct paged *p);
 void paged_fill(struct paged *p, int side, uint8_t seed);
@@ -45,12 +45,23 @@ void paged_out(struct paged *p, int side, uint32_t page, uint32_t num);
 uint8_t paged_invalidate(struct paged *p, int side, uint64_t addr,
 			 uint64_t length);
 
+/*
+ * Pages in what is asked for, a page at a time, till nobody asks. Return: how
+ * many requests there were, all of this MR, QP and flags; 0: one was not.
+ */
+unsigned int paged_serve(struct paged *p, int mr, int qp, uint8_t flags);
+
 /* The next request, or false. */
 bool paged_request(struct paged *p, struct moor_page_request *request);
 uint8_t paged_answer(struct paged *p, uint32_t token, uint8_t status);
 /* Is @r what it should be? Else says why not. */
 bool paged_is(struct paged *p, const struct moor_page_request *r, int mr,
 	      uint32_t off, int qp, uint8_t flags);
+
+/* The next request, which is this one, is answered so. */
+bool paged_let_go(struct paged *p, int mr, uint32_t off, int qp, uint8_t flags,
+		  uint8_t status);
+void paged_retries(struct paged *p, uint8_t retry_cnt, uint8_t rnr_retry);
 
 struct moor_sge paged_sge(struct paged *p, int side, uint32_t off,
 			  uint32_t len);
