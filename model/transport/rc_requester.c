@@ -5,7 +5,6 @@
  * packet on.
  */
 #include <endian.h>
-
 #include <stddef.h>
 
 #include "base/log.h"

@@ -5,7 +5,6 @@
  * packet is given a piece at a time, and what comes after it waits.
  */
 #include <endian.h>
-
 #include <stddef.h>
 
 #include "memory/relaxed.h"

@@ -4,7 +4,6 @@
  * packets, and they end in the order in which they were posted.
  */
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/log.h"
