@@ -129,10 +129,7 @@ static void open_side(struct pair *pair, struct side *side)
 		tap_bail("ibv_reg_mr: %s", strerror(errno));
 }
 
-/*
- * Makes two QPs in RESET; pair->channel must be set, and pair->pd to a PD or
- * NULL. Bails out on failure.
- */
+/* Makes two QPs in RESET; pair->pd is a PD or NULL. Bails out on failure. */
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config)
 {
@@ -143,6 +140,9 @@ void pair_open(struct pair *pair, struct ibv_context *ctx,
 		pair->pd = ibv_alloc_pd(ctx);
 	if (!pair->pd)
 		tap_bail("ibv_alloc_pd: %s", strerror(errno));
+	pair->channel = config->events ? ibv_create_comp_channel(ctx) : NULL;
+	if (config->events && !pair->channel)
+		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
 	pair_find_gid(pair);
 	pair->psn = FIRST_PSN;
 	open_side(pair, &pair->a);
@@ -167,6 +167,9 @@ void pair_close(struct pair *pair)
 
 	close_side(&pair->a);
 	close_side(&pair->b);
+	err = pair->channel ? ibv_destroy_comp_channel(pair->channel) : 0;
+	if (err)
+		tap_bail("ibv_destroy_comp_channel: %s", strerror(err));
 	if (!pair->owns_pd)
 		return;
 	err = ibv_dealloc_pd(pair->pd);
