@@ -244,7 +244,8 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 	struct stream *culprit;
 	uint8_t syndrome;
 
-	stream_seek(&r->local, r->answered);
+	if (qp->req.granted != r)
+		stream_seek(&r->local, r->answered);
 	syndrome = transfer(nic, &r->local, from, len, &culprit);
 	if (syndrome && culprit == from)
 		return syndrome;

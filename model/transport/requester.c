@@ -409,7 +409,9 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		nic->wire->traffic.sent_again++;
 	*budget -= p.length < *budget ? p.length : *budget;
 
+	req->granted = granted ? r : NULL;
 	syndrome = port_send(nic, &p);
+	req->granted = NULL;
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	else if (qp->transport->acknowledged)
