@@ -110,6 +110,43 @@ TEST_CASE(flag_behind_data, "a message after another: the flag comes after the d
 	}
 }
 
+/*
+ * Two messages to one place, by these keys: the later one stays. That needs nobody who
+ * looks at the right moment.
+ */
+static void expect_overwrite(struct pair *p, uint32_t first_key,
+			     uint32_t second_key)
+{
+	const uint32_t half = BUF / 2;
+	unsigned int i, round;
+
+	for (round = 0; round < 60; round++) {
+		fill(p->buf[0], half, round);
+		fill(p->buf[0] + half, half, round + 1);
+		for (i = 0; i < 2; i++)
+			put_send(&p->qp[0], &(struct send_wr){
+				.opcode = MOOR_WQE_WRITE,
+				.flags = i ? 0 : UNSIGNALED,
+				.remote = p->buf[1],
+				.rkey = i ? second_key : first_key,
+				SGE(p->buf[0] + i * half, half, p->key[0]),
+			});
+		ring_send(&p->qp[0]);
+		expect_cqe(&p->cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(is_filled(p->buf[1], half, round + 1),
+			    "round %u: not all of the later one", round))
+			return;
+	}
+}
+
+TEST_CASE(overwrite, "of two messages to one place the later one stays", "ORD-4", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	expect_overwrite(&p, p.key[1], p.key[1]);
+}
+
 TEST_CASE(fence_register, "a read of FENCE: what was written to BAR2 governs", "ORD-2 ORD-3",
 	  0)
 {
@@ -237,6 +274,41 @@ TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with 
 			    "round %u: before the data", round))
 			return;
 		wait_cqe(&p.cq[0]);
+	}
+}
+
+TEST_CASE(relaxed_overwrite, "the flag: what comes after it to the same place, without it, stays",
+	  "ORD-11 ORD-12", HAS(RELAXED_ORDERING))
+{
+	unsigned int round;
+	uint64_t *word;
+	uint32_t key;
+	struct pair p;
+
+	relax(&p);
+	key = make_mr(PD, ALL_RIGHTS, p.buf[1], BUF);
+	expect_overwrite(&p, p.key[1], key);
+	if (!(dev.features & MOOR_FEATURE_ATOMICS))
+		return;
+	word = at(p.buf[1]);
+	for (round = 0; round < 60; round++) {
+		memset(at(p.buf[0]), (int)round, BUF);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF / 2, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_FETCH_ADD, .remote = p.buf[1],
+			.rkey = key, SGE(p.buf[0] + BUF - 8, 8, p.key[0]),
+			.atomic = { .swap_add = 1 },
+		});
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(*word == round * 0x0101010101010101ull + 1,
+			    "round %u: after an atomic 0x%llx", round,
+			    (unsigned long long)*word))
+			return;
 	}
 }
 
