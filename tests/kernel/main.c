@@ -33,6 +33,10 @@ static const struct ib_device *leaving;
 
 atomic_t moved;
 
+bool impaired;
+module_param(impaired, bool, 0444);
+MODULE_PARM_DESC(impaired, "packets meet with accidents");
+
 static void __printf(1, 0) say(const char *format, va_list args)
 {
 	results_length += vscnprintf(results + results_length,
