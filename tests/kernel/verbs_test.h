@@ -146,6 +146,7 @@ extern const struct verbs_test state_tests[];
 extern const struct verbs_test rw_tests[];
 extern const struct verbs_test uc_tests[];
 extern const struct verbs_test limit_tests[];
+extern const struct verbs_test dim_tests[];
 extern const struct verbs_test gone_tests[];
 extern const struct verbs_test figure_tests[];
 
