@@ -312,6 +312,35 @@ TEST_CASE(reset, "CONTROL.RESET: everything is gone, the configuration space sta
 	expect_no_objects(&p);
 }
 
+TEST_CASE(reset_in_flight, "after READY nothing of before reaches memory any more", "CTL-22", 0)
+{
+	unsigned int round, i;
+	struct moor_cqe cqe;
+	struct pair p;
+
+	for (round = 0; round < 10; round++) {
+		host_begin();
+		make_pair(&p);
+		for (i = 0; i < DEPTH; i++)
+			put_send(&p.qp[0], &(struct send_wr){
+				.opcode = i & 1 ? MOOR_WQE_WRITE : MOOR_WQE_READ,
+				.remote = p.buf[1], .rkey = p.key[1],
+				SGE(p.buf[0], BUF, p.key[0]),
+			});
+		ring_send(&p.qp[0]);
+		for (i = 0; i < round * 40; i++)
+			peek_cqe(&p.cq[0], &cqe);
+		host_reset();
+		memset(at(p.buf[0]), 0xaa, BUF);
+		memset(at(p.buf[1]), 0xaa, BUF);
+		memset(at(p.cq[0].ring), 0xaa, PAGE);
+		for (i = 0; i < 200; i++)
+			reg_read(MOOR_REG_STATUS);
+		expect(is_all(p.buf[0], BUF, 0xaa) && is_all(p.buf[1], BUF, 0xaa) &&
+		       is_all(p.cq[0].ring, PAGE, 0xaa), "round %u", round);
+	}
+}
+
 TEST_CASE(flr, "FLR: the same, and the configuration space is reset", "CTL-5 CTL-3", 0)
 {
 	uint32_t cap = config_capability(PCI_CAP_ID_EXP);
