@@ -147,6 +147,39 @@ TEST_CASE(overwrite, "of two messages to one place the later one stays", "ORD-4"
 	expect_overwrite(&p, p.key[1], p.key[1]);
 }
 
+TEST_CASE(done_with, "after its CQE, of whatever status, the memory of a WQE is left alone",
+	  "ORD-16", 0)
+{
+	const uint32_t len = dev.max_msg_size < 8u << 20 ? dev.max_msg_size : 8u << 20;
+	uint64_t from = take_filled(len, 3), to = take(len);
+	uint32_t key_from = make_mr(PD, ALL_RIGHTS, from, len);
+	uint32_t key_to = make_mr(PD, ALL_RIGHTS, to, len);
+	struct moor_cqe cqe;
+	unsigned int round;
+	struct pair p;
+
+	make_pair(&p);
+	for (round = 0; round < 10; round++) {
+		memset(at(to), 0, len);
+		post_recv(&p.qp[1], 1, to, len, key_to);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, SGE(from, len, key_from),
+		});
+		watch_until(((volatile uint8_t *)at(to))[round * len / 20 + 1]);
+		/* The message is cut off by an error of its receiver's own. */
+		post_send(&p.qp[1], (struct send_wr){ .opcode = 0x7f, .wr_id = 2 });
+		do
+			cqe = wait_cqe(&p.cq[1]);
+		while (cqe.wr_id != 1);
+		memset(at(to), 0xaa, len);
+		wait_cqe(&p.cq[0]);
+		if (!expect(is_all(to, len, 0xaa), "round %u, status %u: written after it",
+			    round, cqe.status))
+			return;
+		reconnect(&p);
+	}
+}
+
 TEST_CASE(fence_register, "a read of FENCE: what was written to BAR2 governs", "ORD-2 ORD-3",
 	  0)
 {
