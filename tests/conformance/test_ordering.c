@@ -227,6 +227,20 @@ static void relax(struct pair *p)
 				    p->buf[i], BUF);
 }
 
+/* With QPs that are not acknowledged: an event without a CQE before it. */
+static void make_uc(struct pair *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct moor_cmd_create_qp cmd = qp_command(&p->qp[i], &p->cq[i],
+							   &p->cq[i]);
+
+		cmd.type = MOOR_QP_UC;
+		must(cmd);
+	}
+}
+
 TEST_CASE(relaxed_cqe, "the flag: data is there before its CQE, and before the fence",
 	  "ORD-9 ORD-10 REV-5 MR-5", HAS(RELAXED_ORDERING))
 {
@@ -345,11 +359,66 @@ TEST_CASE(relaxed_overwrite, "the flag: what comes after it to the same place, w
 	}
 }
 
+/* Writes zeros, by a key with the flag, where the device writes after them. */
+static void put_zeros(struct pair *p, uint64_t place, uint32_t length,
+		      unsigned int flags)
+{
+	uint64_t page = place & ~(PAGE - 1);
+
+	memset(at(p->buf[0]), 0, length);
+	put_send(&p->qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .flags = flags, .remote = place,
+		.rkey = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING,
+				page, PAGE),
+		SGE(p->buf[0], length, p->key[0]),
+	});
+}
+
+TEST_CASE(relaxed_rings, "the flag: a CQE and an event stay where data was written before",
+	  "ORD-10", HAS(RELAXED_ORDERING))
+{
+	const struct moor_cqe *cqe;
+	const struct moor_eqe *eqe;
+	struct moor_eqe event;
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	for (round = 0; round < 8; round++) {
+		cqe = at(p.cq[0].ring + round * sizeof(*cqe));
+		put_zeros(&p, p.cq[0].ring + round * sizeof(*cqe), sizeof(*cqe), 0);
+		ring_send(&p.qp[0]);
+		wait_cqe(&p.cq[0]);
+		settle();
+		if (!expect(cqe->phase & 1, "round %u: the CQE is gone", round))
+			return;
+	}
+	if (!(dev.features & MOOR_FEATURE_UC))
+		return;
+	make_uc(&p);
+	for (round = 0; round < 8; round++) {
+		reconnect(&p);
+		eqe = at(next_event_place(MOOR_EQ_ASYNC));
+		put_zeros(&p, next_event_place(MOOR_EQ_ASYNC), sizeof(*eqe),
+			  UNSIGNALED);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+		});
+		store_slot(p.qp[1].rq_slot, DEPTH + 1);
+		ring_send(&p.qp[0]);
+		need(wait_event(MOOR_EQ_ASYNC, &event) &&
+		     event.type == MOOR_EVENT_QP_FATAL, "no QP_FATAL");
+		settle();
+		if (!expect(eqe->phase & 1, "round %u: the event is gone", round))
+			return;
+	}
+}
+
 TEST_CASE(relaxed_event, "the flag: an event comes after what was written before it",
 	  "ORD-10", HAS(RELAXED_ORDERING))
 {
 	struct moor_eqe eqe;
-	unsigned int round, i;
+	unsigned int round;
 	struct pair p;
 
 	if (!(dev.features & MOOR_FEATURE_UC)) {
@@ -357,13 +426,7 @@ TEST_CASE(relaxed_event, "the flag: an event comes after what was written before
 		return;
 	}
 	relax(&p);
-	for (i = 0; i < 2; i++) {
-		struct moor_cmd_create_qp cmd = qp_command(&p.qp[i], &p.cq[i],
-							   &p.cq[i]);
-
-		cmd.type = MOOR_QP_UC;
-		must(cmd);
-	}
+	make_uc(&p);
 	for (round = 1; round <= 60; round++) {
 		reconnect(&p);
 		fill(p.buf[0], BUF, round);
