@@ -8,9 +8,8 @@ passed=0 failed=0 skipped=0
 # shellcheck disable=SC2034  # for who sources this
 for_graphs=(--iommu --strict --control --append 'slab_debug=U,kmalloc-*')
 
-# Of a hundred packets, so many meet with each accident. A message with its answer is in vain
-# in 11 % of all cases, and eight times in a row, which the QP does not survive, once in 3*10^7.
-impairment=lose=3,repeat=5,reorder=5,delay=5,damage=3
+# Of a hundred packets, so many meet with each accident.
+impairment=lose=5,repeat=5,reorder=5,delay=5,damage=5
 # What may not tell the difference: the tests of the guest that move data or provoke errors.
 # testing.rst says which are not among them, and why.
 # shellcheck disable=SC2034  # for who sources this
