@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Faults on demand: which commands, interrupts and ring entries go wrong. */
 #include <endian.h>
-
 #include <string.h>
 
 #include "base/fault.h"

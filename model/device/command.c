@@ -2,7 +2,6 @@
 /* The command ring and what is common to all commands (HWI 8). */
 #include <endian.h>
 #include <strings.h>
-
 #include <string.h>
 
 #include "base/dma_map.h"

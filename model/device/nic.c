@@ -2,7 +2,6 @@
 /* Life cycle of the NIC, reset, and its run loop. */
 #include <stdlib.h>
 #include <sys/mman.h>
-
 #include <string.h>
 
 #include "device/nic.h"

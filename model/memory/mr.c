@@ -2,7 +2,6 @@
 /* Memory regions: look-up, checks, dynamic state, revoke (HWI 6). */
 #include <endian.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/dma_map.h"

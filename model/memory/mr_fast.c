@@ -4,7 +4,6 @@
  * kernel's QPs (HWI 6.9).
  */
 #include <endian.h>
-
 #include <stddef.h>
 
 #include "memory/mr_fast.h"

@@ -5,7 +5,6 @@
  * forgets one works on memory it thinks it has taken back, and is caught.
  */
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "memory/mr_state.h"

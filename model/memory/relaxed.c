@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/state.h"

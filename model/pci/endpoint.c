@@ -42,6 +42,7 @@ struct endpoint {
 	 * not in use; what is raised then stays pending.
 	 */
 	int irq_fd[NIC_NUM_VECTORS];
+	struct irqfd irqfd;
 	uint64_t pending;
 	uint8_t msix_table[MSIX_TABLE_SIZE];
 };
@@ -92,12 +93,12 @@ struct endpoint *endpoint_create(const struct endpoint_config *cfg,
 	struct endpoint *ep;
 	unsigned int i;
 
-	errno = irqfd_init();
-	if (errno)
-		return NULL;
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return NULL;
+	errno = irqfd_init(&ep->irqfd);
+	if (errno)
+		goto err_free;
 	ep->dma = dma;
 	for (i = 0; i < NIC_NUM_VECTORS; i++)
 		ep->irq_fd[i] = -1;
@@ -106,7 +107,7 @@ struct endpoint *endpoint_create(const struct endpoint_config *cfg,
 
 	ep->mr_fd = create_bar("moor-bar2", NIC_MR_BAR_SIZE, &ep->mr_bar);
 	if (ep->mr_fd < 0)
-		goto err_free;
+		goto err_irqfd;
 	ep->db_fd = create_bar("moor-bar4", NIC_DB_BAR_SIZE, &ep->db_bar);
 	if (ep->db_fd < 0)
 		goto err_mr_bar;
@@ -129,6 +130,8 @@ err_db_bar:
 err_mr_bar:
 	munmap(ep->mr_bar, NIC_MR_BAR_SIZE);
 	close(ep->mr_fd);
+err_irqfd:
+	irqfd_exit(&ep->irqfd);
 err_free:
 	free(ep);
 	return NULL;
@@ -146,6 +149,7 @@ void endpoint_destroy(struct endpoint *ep)
 	close(ep->db_fd);
 	munmap(ep->mr_bar, NIC_MR_BAR_SIZE);
 	close(ep->mr_fd);
+	irqfd_exit(&ep->irqfd);
 	free(ep);
 }
 
@@ -215,7 +219,7 @@ void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector)
 		ep->pending |= 1ull << vector;
 		return;
 	}
-	err = irqfd_raise(ep->irq_fd[vector]);
+	err = irqfd_raise(&ep->irqfd, ep->irq_fd[vector]);
 	if (err)
 		log_client("eventfd of vector %u: %s", vector, strerror(err));
 }

@@ -6,7 +6,6 @@
  * read of which there is nothing.
  */
 #include <errno.h>
-#include <linux/aio_abi.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,33 +13,42 @@
 
 #include "pci/irqfd.h"
 
-static aio_context_t context;
-static int empty_fd = -1;
-
-int irqfd_init(void)
+int irqfd_init(struct irqfd *irqfd)
 {
-	if (context)
-		return 0;
-	empty_fd = memfd_create("moor-irqfd", MFD_CLOEXEC);
-	if (empty_fd < 0 || syscall(SYS_io_setup, 1, &context))
+	int err;
+
+	irqfd->empty_fd = memfd_create("moor-irqfd", MFD_CLOEXEC);
+	if (irqfd->empty_fd < 0)
 		return errno;
+	irqfd->context = 0;
+	if (syscall(SYS_io_setup, 1, &irqfd->context)) {
+		err = errno;
+		close(irqfd->empty_fd);
+		return err;
+	}
 	return 0;
 }
 
-int irqfd_raise(int fd)
+void irqfd_exit(struct irqfd *irqfd)
+{
+	syscall(SYS_io_destroy, irqfd->context);
+	close(irqfd->empty_fd);
+}
+
+int irqfd_raise(struct irqfd *irqfd, int fd)
 {
 	struct iocb iocb = {
 		.aio_lio_opcode = IOCB_CMD_PREAD,
-		.aio_fildes = (uint32_t)empty_fd,
+		.aio_fildes = (uint32_t)irqfd->empty_fd,
 		.aio_flags = IOCB_FLAG_RESFD,
 		.aio_resfd = (uint32_t)fd,
 	}, *list = &iocb;
 	struct io_event event;
 
-	if (syscall(SYS_io_submit, context, 1l, &list) != 1)
+	if (syscall(SYS_io_submit, irqfd->context, 1l, &list) != 1)
 		return errno;
 	/* It is done already; the context has room for one that was not fetched. */
-	if (syscall(SYS_io_getevents, context, 1l, 1l, &event, NULL) != 1)
+	if (syscall(SYS_io_getevents, irqfd->context, 1l, 1l, &event, NULL) != 1)
 		return errno;
 	return 0;
 }

@@ -3,13 +3,22 @@
 #ifndef MODEL_IRQFD_H
 #define MODEL_IRQFD_H
 
-/* Before the first of them. Return: 0, or an errno: the kernel or its limits say no. */
-int irqfd_init(void);
+#include <linux/aio_abi.h>
+
+/* What it takes to raise them. */
+struct irqfd {
+	aio_context_t context;
+	int empty_fd;
+};
+
+/* Return: 0, or an errno: the kernel or its limits say no. */
+int irqfd_init(struct irqfd *irqfd);
+void irqfd_exit(struct irqfd *irqfd);
 
 /*
  * Counts @fd up by one, never waiting; a counter that is full stays as it is: the
  * interrupt is raised already. Return: an errno; EINVAL: that is no eventfd.
  */
-int irqfd_raise(int fd);
+int irqfd_raise(struct irqfd *irqfd, int fd);
 
 #endif /* MODEL_IRQFD_H */

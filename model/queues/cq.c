@@ -2,7 +2,6 @@
 /* Completion queues: CQEs, notification, moderation, create to destroy (HWI 11). */
 #include <endian.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/layout.h"

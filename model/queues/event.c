@@ -2,7 +2,6 @@
 /* Event queues and their vectors (HWI 9). */
 #include <endian.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/dma_map.h"

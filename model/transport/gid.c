@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The GID table of the port. */
 #include <endian.h>
-
 #include <string.h>
 
 #include "base/layout.h"

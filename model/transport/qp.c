@@ -2,7 +2,6 @@
 /* Queue pairs: create, query, destroy. */
 #include <endian.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/layout.h"

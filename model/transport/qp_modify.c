@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* MODIFY_QP: attributes, and the state machine of IBA 10.3. */
 #include <endian.h>
-
 #include <string.h>
 
 #include "base/layout.h"

@@ -5,7 +5,6 @@
  * packet on.
  */
 #include <endian.h>
-
 #include <stddef.h>
 
 #include "base/log.h"
@@ -266,7 +265,8 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 		num_psn = 1;
 	else
 		unit = len;
-	stream_seek(&r->local, r->answered);
+	if (qp->req.granted != r)
+		stream_seek(&r->local, r->answered);
 	syndrome = transfer(nic, &r->local, from, unit, &culprit);
 	if (syndrome && culprit == from)
 		return syndrome;

@@ -5,7 +5,6 @@
  * packet is given a piece at a time, and what comes after it waits.
  */
 #include <endian.h>
-
 #include <stddef.h>
 
 #include "memory/relaxed.h"
@@ -126,18 +125,18 @@ static uint8_t read_opcode(bool first, bool last)
 }
 
 /*
- * A packet of the answer to a READ. The key is looked at each time: a READ that
- * is answered again, and whose key is gone, is dropped, for a NAK would end a
+ * A packet of the answer to a READ, which stands in @from. A READ that is
+ * answered again, and whose key is gone, is dropped, for a NAK would end a
  * connection that has done nothing wrong.
  */
 static void answer_read(struct nic *nic, struct qp *qp,
-			struct responder_answer *a, uint32_t *budget)
+			struct responder_answer *a, struct stream *from,
+			uint32_t *budget)
 {
 	uint32_t mtu = 128u << qp->path_mtu;
 	uint32_t unit = half_unit(&qp->resp.half, port_unit(nic, mtu), mtu);
 	uint32_t sent = a->sent, left = a->range.length - sent;
 	bool last = left <= unit;
-	struct stream from;
 	uint32_t psn = (a->psn + sent / mtu) & PSN_MASK;
 	struct packet p;
 	uint8_t syndrome;
@@ -145,9 +144,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 	answer_init(&p, nic, qp, read_opcode(!sent, last), psn);
 	p.length = last ? left : unit;
 	p.num_psn = packets_of(qp, p.length);
-	p.payload = &from;
-	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
-	stream_seek(&from, sent);
+	p.payload = from;
 	a->sent += p.length;
 	a->pending = !last;
 	*budget -= p.length < *budget ? p.length : *budget;
@@ -157,7 +154,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 		half_moved(&qp->resp.half);
 		return;
 	}
-	if (responder_waits(nic, qp, &from, a->range.length, &syndrome)) {
+	if (responder_waits(nic, qp, from, a->range.length, &syndrome)) {
 		a->sent = sent;
 		a->pending = true;
 		if (half_is_parked(&qp->resp.half) &&
@@ -172,6 +169,17 @@ static void answer_read(struct nic *nic, struct qp *qp,
 		qp->resp.fault.psn = psn;
 		qp->resp.fault.key = a->range.key;
 	}
+}
+
+/* Later than it was asked for: the key is looked at for each packet. */
+static void answer_read_later(struct nic *nic, struct qp *qp,
+			      struct responder_answer *a, uint32_t *budget)
+{
+	struct stream from;
+
+	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
+	stream_seek(&from, a->sent);
+	answer_read(nic, qp, a, &from, budget);
 }
 
 static void give_up(struct nic *nic, struct qp *qp)
@@ -205,7 +213,7 @@ bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 			if (!*budget)
 				return true;
 			if (a->opcode == PACKET_READ_REQUEST)
-				answer_read(nic, qp, a, budget);
+				answer_read_later(nic, qp, a, budget);
 			else
 				answer_atomic(nic, qp, a);
 			if (half_is_parked(&resp->half))
@@ -228,15 +236,6 @@ fault:
 			  (resp->psn - ack) & PSN_MASK);
 	}
 	return false;
-}
-
-/* At once what is short; the QP's own quanta do the rest. */
-static void answer_now(struct nic *nic, struct qp *qp)
-{
-	uint32_t budget = PORT_UNIT;
-
-	if (rc_answer(nic, qp, &budget))
-		qp_enter_list(qp, &nic->qps->ready);
 }
 
 /* ---- requests ---- */
@@ -289,7 +288,8 @@ static struct responder_answer *new_answer(struct responder *resp,
 	return a;
 }
 
-static void take_read(struct nic *nic, struct qp *qp, const struct packet *p)
+static void take_read(struct nic *nic, struct qp *qp, const struct packet *p,
+		      uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t num_psn = packets_of(qp, p->dma_length);
@@ -297,6 +297,7 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p)
 	struct segment seg = {
 		.addr = p->addr, .length = p->dma_length, .key = p->rkey,
 	};
+	struct responder_answer *a;
 	struct stream range;
 
 	if (p->num_psn && p->num_psn != num_psn) {
@@ -308,8 +309,13 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p)
 		set_fault(resp, &fault, resp->psn);
 		return;
 	}
-	new_answer(resp, p)->num_psn = num_psn;
+	a = new_answer(resp, p);
+	a->num_psn = num_psn;
+	a->range.epoch = seg.epoch;
 	accept(resp, p, num_psn);
+	/* With nothing before it: by what has just been granted. */
+	if (resp->unanswered + 1 == resp->num_answers)
+		answer_read(nic, qp, a, &range, budget);
 }
 
 static uint64_t atomic_result(const struct packet *p, uint64_t old)
@@ -459,6 +465,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	struct responder *resp = &qp->resp;
 	int32_t ahead = psn_diff(p->psn, resp->psn);
 	uint8_t sender = MOOR_SYN_NONE;
+	uint32_t budget = PORT_UNIT;
 
 	/* It has given up, and only answers what came before. */
 	if (resp->fault.set)
@@ -484,14 +491,18 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		else if (form->kind > PACKET_KIND_WRITE && !has_room(qp))
 			refuse_request(resp, "HWI RC-40", MOOR_SYN_QP_RIGHTS);
 		else if (form->kind == PACKET_KIND_READ)
-			take_read(nic, qp, p);
+			take_read(nic, qp, p, &budget);
 		else if (form->kind == PACKET_KIND_ATOMIC)
 			take_atomic(nic, qp, p);
 		else
 			sender = take_data(nic, qp, p);
-		if (half_is_parked(&resp->half))
+		/* A READ has been accepted: who asked is told with its answer. */
+		if (form->kind != PACKET_KIND_READ &&
+		    half_is_parked(&resp->half))
 			return not_now(nic, qp);
 	}
-	answer_now(nic, qp);
+	/* At once what is short; the QP's own quanta do the rest. */
+	if (rc_answer(nic, qp, &budget))
+		qp_enter_list(qp, &nic->qps->ready);
 	return sender;
 }

@@ -4,7 +4,6 @@
  * packets, and they end in the order in which they were posted.
  */
 #include <stdlib.h>
-
 #include <string.h>
 
 #include "base/log.h"
@@ -447,7 +446,9 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		nic->wire->traffic.sent_again++;
 	*budget -= p.length < *budget ? p.length : *budget;
 
+	req->granted = granted ? r : NULL;
 	syndrome = port_send(nic, &p);
+	req->granted = NULL;
 	if (syndrome && stays(nic, qp, r, &was, &syndrome))
 		return;
 	if (!asks)

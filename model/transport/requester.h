@@ -39,6 +39,8 @@ struct request {
 struct requester {
 	struct request *window[REQUESTER_WINDOW];
 	struct request *own;	/* not of the pool: no QP starves another */
+	/* Being sent, and its memory granted: the first of its answer needs no more. */
+	const struct request *granted;
 	bool own_taken;
 	uint32_t head;
 	uint32_t next;

@@ -234,8 +234,8 @@ static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 	struct stream *culprit;
 	uint8_t syndrome;
 
-	/* The range of a WRITE has been granted with its first packet. */
-	if (placed || packet_form(p)->kind == PACKET_KIND_SEND)
+	/* At its start the message stands since it began; a WRITE has its grant. */
+	if (placed)
 		stream_seek(&resp->place, placed);
 	syndrome = transfer(nic, &resp->place, p->payload, p->length, &culprit);
 	if (!syndrome)

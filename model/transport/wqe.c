@@ -4,7 +4,6 @@
  * counts; the consumer may scribble over the ring at any time.
  */
 #include <endian.h>
-
 #include <string.h>
 
 #include "base/layout.h"

@@ -14,7 +14,7 @@ impairment=lose=5,repeat=5,reorder=5,delay=5,damage=5
 # testing.rst says which are not among them, and why.
 # shellcheck disable=SC2034  # for who sources this
 impaired_tests=(
-	test_access_matrix test_attack test_data test_dead_keys test_dead_process test_dm test_dma_fault
+	kernel_verbs test_access_matrix test_attack test_data test_dead_keys test_dead_process test_dm test_dma_fault
 	test_errors test_exit_bound test_flags test_holders test_import test_isolation test_lifetime
 	test_notify test_null_mr test_queues test_race_bind test_race_free test_rereg test_traffic test_windows
 	test_wr test_zero_based)

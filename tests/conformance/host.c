@@ -319,11 +319,18 @@ void make_eq(uint32_t eqn, unsigned int log_eqe, unsigned int vector)
 	must(cmd);
 }
 
+uint64_t next_event_place(uint32_t eqn)
+{
+	uint32_t size = 1u << host.eq[eqn].log_eqe;
+
+	return host.eq[eqn].base +
+	       (host.eq[eqn].consumer & (size - 1)) * sizeof(struct moor_eqe);
+}
+
 bool next_event(uint32_t eqn, struct moor_eqe *eqe)
 {
 	uint32_t size = 1u << host.eq[eqn].log_eqe;
-	struct moor_eqe *entry = (struct moor_eqe *)at(host.eq[eqn].base) +
-				 (host.eq[eqn].consumer & (size - 1));
+	struct moor_eqe *entry = at(next_event_place(eqn));
 	uint32_t phase = !(host.eq[eqn].consumer & size);
 
 	if ((__atomic_load_n(&entry->phase, __ATOMIC_ACQUIRE) & 1) != phase)

@@ -126,6 +126,8 @@ uint8_t nop(void);
 /* ---- events ---- */
 
 void make_eq(uint32_t eqn, unsigned int log_eqe, unsigned int vector);
+/* Where the next one will be. */
+uint64_t next_event_place(uint32_t eqn);
 bool next_event(uint32_t eqn, struct moor_eqe *eqe);
 bool wait_event(uint32_t eqn, struct moor_eqe *eqe);
 

@@ -399,6 +399,35 @@ TEST_CASE(revoked, "revoked from FREE and from VALID; no window is bound to it",
 	expect(revoke(f.key) == UNKNOWN, "twice");
 }
 
+TEST_CASE(without_its_qp, "a registration stays when the QP that made it goes", "FR-17",
+	  HAS(FAST_REG))
+{
+	static const char * const how[] = { "ERR", "RESET", "destroyed" };
+	unsigned int i;
+	struct fast f;
+
+	begin(&f);
+	for (i = 0; i < 3; i++) {
+		about("%s", how[i]);
+		must_reg(&f, f.key);
+		if (i == 0)
+			must_modify(&f.p.qp[1], to_state(MOOR_QPS_ERR));
+		else if (i == 1)
+			reset_qp(&f.p.qp[1]);
+		else
+			destroy_qp(&f.p.qp[1]);
+		expect(state_of(f.key).state == MOOR_MR_STATE_VALID, "not VALID");
+		if (i == 2)
+			kernel_qp(&f.p, 1, LOG_STRIDE);
+		reconnect(&f.p);
+		expect_remote(&f.p, MOOR_WQE_WRITE, f.key, IOVA, 8, true);
+		post_send(&f.p.qp[1], (struct send_wr){
+			.opcode = MOOR_WQE_LOCAL_INV, .inv_key = f.key,
+		});
+		expect_cqe(&f.p.cq[1], 0, MOOR_WC_SUCCESS, 0);
+	}
+}
+
 TEST_CASE(in_queue_order, "work requests after it see the registration, without its CQE",
 	  "FR-12 WQ-14", HAS(FAST_REG))
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "traffic.h"
+#include "vfio_user.h"
 
 static struct moor_xlat on_nic(uint64_t offset)
 {
@@ -68,6 +69,33 @@ TEST_CASE(nic_memory, "on-NIC memory as a translation, and through BAR4",
 		expect_remote(&p, MOOR_WQE_FETCH_ADD, key, 0x40000, 8, true);
 		expect(bar_read64(MOOR_BAR_DB, dev.dm_offset + 2 * PAGE + 16) ==
 		       42, "an atomic");
+	}
+}
+
+TEST_CASE(nic_memory_bytes, "a store into on-NIC memory changes the bytes it covers, no others",
+	  "XLT-19", HAS(DM))
+{
+	static const struct {
+		uint32_t offset, size;
+	} stores[] = {
+		{ 0, 1 }, { 7, 1 }, { 9, 2 }, { 12, 4 }, { 22, 4 }, { 35, 3 },
+		{ 44, 12 }, { 61, 8 }, { 70, 100 }, { 512, 64 },
+	};
+	const uint32_t size = 1024;
+	uint64_t shadow = take_filled(size, 7), from = take_filled(size, 8);
+	unsigned int i;
+
+	for (i = 0; i < size; i += 8)
+		bar_write64(MOOR_BAR_DB, dev.dm_offset + i,
+			    *(uint64_t *)at(shadow + i));
+	for (i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
+		about("%u bytes at %u", stores[i].size, stores[i].offset);
+		memcpy(at(shadow + stores[i].offset), at(from), stores[i].size);
+		expect(!vfio_user_write(MOOR_BAR_DB,
+					dev.dm_offset + stores[i].offset,
+					at(from), stores[i].size), "refused");
+		reg_read(MOOR_REG_FENCE);
+		expect(nic_holds(0, shadow, size), "other bytes have changed");
 	}
 }
 

@@ -438,6 +438,34 @@ TEST_CASE(foreign_gid, "a destination that cannot be reached is refused at once"
 	refused(rtr, MOOR_CMD_BAD_PARAM, dgid, "a GID that is there no more");
 }
 
+TEST_CASE(no_path, "a cleared entry has no GID, and a QP without a path reaches nobody",
+	  "GID-2 RC-33 QP-11", 0)
+{
+	struct moor_cmd_set_gid none = {
+		.hdr.opcode = MOOR_CMD_SET_GID, .index = GID_INDEX,
+	};
+	struct moor_cmd_modify_qp rtr;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	must(none);
+	for (i = 0; i < 2; i++) {
+		reset_qp(&p.qp[i]);
+		must_modify(&p.qp[i], to_init());
+		rtr = to_rtr(p.qp[!i].qpn);
+		rtr.hdr.opcode = MOOR_CMD_MODIFY_QP;
+		rtr.qpn = p.qp[i].qpn;
+		memset(rtr.dgid, 0, sizeof(rtr.dgid));
+		refused(rtr, MOOR_CMD_BAD_PARAM, dgid, "a GID of zeros");
+		rtr.mask &= ~(uint32_t)MOOR_QP_ATTR_PATH;
+		must_modify(&p.qp[i], rtr);
+		must_modify(&p.qp[i], to_rts());
+	}
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_cqe(&p.cq[0], 0, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
+}
+
 TEST_CASE(connected, "QPs are connected by numbers and GIDs of both", "RC-33 RC-34 RC-11",
 	  0)
 {

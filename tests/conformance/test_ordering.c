@@ -110,6 +110,76 @@ TEST_CASE(flag_behind_data, "a message after another: the flag comes after the d
 	}
 }
 
+/*
+ * Two messages to one place, by these keys: the later one stays. That needs nobody who
+ * looks at the right moment.
+ */
+static void expect_overwrite(struct pair *p, uint32_t first_key,
+			     uint32_t second_key)
+{
+	const uint32_t half = BUF / 2;
+	unsigned int i, round;
+
+	for (round = 0; round < 60; round++) {
+		fill(p->buf[0], half, round);
+		fill(p->buf[0] + half, half, round + 1);
+		for (i = 0; i < 2; i++)
+			put_send(&p->qp[0], &(struct send_wr){
+				.opcode = MOOR_WQE_WRITE,
+				.flags = i ? 0 : UNSIGNALED,
+				.remote = p->buf[1],
+				.rkey = i ? second_key : first_key,
+				SGE(p->buf[0] + i * half, half, p->key[0]),
+			});
+		ring_send(&p->qp[0]);
+		expect_cqe(&p->cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(is_filled(p->buf[1], half, round + 1),
+			    "round %u: not all of the later one", round))
+			return;
+	}
+}
+
+TEST_CASE(overwrite, "of two messages to one place the later one stays", "ORD-4", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	expect_overwrite(&p, p.key[1], p.key[1]);
+}
+
+TEST_CASE(done_with, "after its CQE, of whatever status, the memory of a WQE is left alone",
+	  "ORD-16", 0)
+{
+	const uint32_t len = dev.max_msg_size < 8u << 20 ? dev.max_msg_size : 8u << 20;
+	uint64_t from = take_filled(len, 3), to = take(len);
+	uint32_t key_from = make_mr(PD, ALL_RIGHTS, from, len);
+	uint32_t key_to = make_mr(PD, ALL_RIGHTS, to, len);
+	struct moor_cqe cqe;
+	unsigned int round;
+	struct pair p;
+
+	make_pair(&p);
+	for (round = 0; round < 10; round++) {
+		memset(at(to), 0, len);
+		post_recv(&p.qp[1], 1, to, len, key_to);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, SGE(from, len, key_from),
+		});
+		watch_until(((volatile uint8_t *)at(to))[round * len / 20 + 1]);
+		/* The message is cut off by an error of its receiver's own. */
+		post_send(&p.qp[1], (struct send_wr){ .opcode = 0x7f, .wr_id = 2 });
+		do
+			cqe = wait_cqe(&p.cq[1]);
+		while (cqe.wr_id != 1);
+		memset(at(to), 0xaa, len);
+		wait_cqe(&p.cq[0]);
+		if (!expect(is_all(to, len, 0xaa), "round %u, status %u: written after it",
+			    round, cqe.status))
+			return;
+		reconnect(&p);
+	}
+}
+
 TEST_CASE(fence_register, "a read of FENCE: what was written to BAR2 governs", "ORD-2 ORD-3",
 	  0)
 {
@@ -155,6 +225,20 @@ static void relax(struct pair *p)
 	for (i = 0; i < 2; i++)
 		p->key[i] = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING,
 				    p->buf[i], BUF);
+}
+
+/* With QPs that are not acknowledged: an event without a CQE before it. */
+static void make_uc(struct pair *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct moor_cmd_create_qp cmd = qp_command(&p->qp[i], &p->cq[i],
+							   &p->cq[i]);
+
+		cmd.type = MOOR_QP_UC;
+		must(cmd);
+	}
 }
 
 TEST_CASE(relaxed_cqe, "the flag: data is there before its CQE, and before the fence",
@@ -240,11 +324,101 @@ TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with 
 	}
 }
 
+TEST_CASE(relaxed_overwrite, "the flag: what comes after it to the same place, without it, stays",
+	  "ORD-11 ORD-12", HAS(RELAXED_ORDERING))
+{
+	unsigned int round;
+	uint64_t *word;
+	uint32_t key;
+	struct pair p;
+
+	relax(&p);
+	key = make_mr(PD, ALL_RIGHTS, p.buf[1], BUF);
+	expect_overwrite(&p, p.key[1], key);
+	if (!(dev.features & MOOR_FEATURE_ATOMICS))
+		return;
+	word = at(p.buf[1]);
+	for (round = 0; round < 60; round++) {
+		memset(at(p.buf[0]), (int)round, BUF);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], BUF / 2, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_FETCH_ADD, .remote = p.buf[1],
+			.rkey = key, SGE(p.buf[0] + BUF - 8, 8, p.key[0]),
+			.atomic = { .swap_add = 1 },
+		});
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(*word == round * 0x0101010101010101ull + 1,
+			    "round %u: after an atomic 0x%llx", round,
+			    (unsigned long long)*word))
+			return;
+	}
+}
+
+/* Writes zeros, by a key with the flag, where the device writes after them. */
+static void put_zeros(struct pair *p, uint64_t place, uint32_t length,
+		      unsigned int flags)
+{
+	uint64_t page = place & ~(PAGE - 1);
+
+	memset(at(p->buf[0]), 0, length);
+	put_send(&p->qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .flags = flags, .remote = place,
+		.rkey = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING,
+				page, PAGE),
+		SGE(p->buf[0], length, p->key[0]),
+	});
+}
+
+TEST_CASE(relaxed_rings, "the flag: a CQE and an event stay where data was written before",
+	  "ORD-10", HAS(RELAXED_ORDERING))
+{
+	const struct moor_cqe *cqe;
+	const struct moor_eqe *eqe;
+	struct moor_eqe event;
+	unsigned int round;
+	struct pair p;
+
+	relax(&p);
+	for (round = 0; round < 8; round++) {
+		cqe = at(p.cq[0].ring + round * sizeof(*cqe));
+		put_zeros(&p, p.cq[0].ring + round * sizeof(*cqe), sizeof(*cqe), 0);
+		ring_send(&p.qp[0]);
+		wait_cqe(&p.cq[0]);
+		settle();
+		if (!expect(cqe->phase & 1, "round %u: the CQE is gone", round))
+			return;
+	}
+	if (!(dev.features & MOOR_FEATURE_UC))
+		return;
+	make_uc(&p);
+	for (round = 0; round < 8; round++) {
+		reconnect(&p);
+		eqe = at(next_event_place(MOOR_EQ_ASYNC));
+		put_zeros(&p, next_event_place(MOOR_EQ_ASYNC), sizeof(*eqe),
+			  UNSIGNALED);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+		});
+		store_slot(p.qp[1].rq_slot, DEPTH + 1);
+		ring_send(&p.qp[0]);
+		need(wait_event(MOOR_EQ_ASYNC, &event) &&
+		     event.type == MOOR_EVENT_QP_FATAL, "no QP_FATAL");
+		settle();
+		if (!expect(eqe->phase & 1, "round %u: the event is gone", round))
+			return;
+	}
+}
+
 TEST_CASE(relaxed_event, "the flag: an event comes after what was written before it",
 	  "ORD-10", HAS(RELAXED_ORDERING))
 {
 	struct moor_eqe eqe;
-	unsigned int round, i;
+	unsigned int round;
 	struct pair p;
 
 	if (!(dev.features & MOOR_FEATURE_UC)) {
@@ -252,13 +426,7 @@ TEST_CASE(relaxed_event, "the flag: an event comes after what was written before
 		return;
 	}
 	relax(&p);
-	for (i = 0; i < 2; i++) {
-		struct moor_cmd_create_qp cmd = qp_command(&p.qp[i], &p.cq[i],
-							   &p.cq[i]);
-
-		cmd.type = MOOR_QP_UC;
-		must(cmd);
-	}
+	make_uc(&p);
 	for (round = 1; round <= 60; round++) {
 		reconnect(&p);
 		fill(p.buf[0], BUF, round);

@@ -324,6 +324,31 @@ TEST_CASE(defaults, "what was never named has its default; new values hold for l
 	expect(wait_cqe(&p.cq[0]).status, "a WRITE is allowed");
 }
 
+TEST_CASE(named_in_reset, "what is named in RESET stays, but not what comes with RESET",
+	  "QP-18 QP-17", 0)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_RQ_PSN | MOOR_QP_ATTR_SQ_PSN,
+		.rq_psn = 0x111, .sq_psn = 0x222,
+	};
+	struct moor_cpl_query_qp out;
+	struct pair p;
+
+	make_pair(&p);
+	reset_qp(&p.qp[0]);
+	must_modify(&p.qp[0], cmd);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_INIT));
+	out = query_qp(&p.qp[0]);
+	expect(out.rq_psn == 0x111 && out.sq_psn == 0x222,
+	       "PSNs 0x%x and 0x%x in INIT", out.rq_psn, out.sq_psn);
+	cmd.mask |= MOOR_QP_ATTR_STATE;
+	cmd.state = MOOR_QPS_RESET;
+	must_modify(&p.qp[0], cmd);
+	out = query_qp(&p.qp[0]);
+	expect(!out.rq_psn && !out.sq_psn, "PSNs 0x%x and 0x%x with RESET",
+	       out.rq_psn, out.sq_psn);
+}
+
 TEST_CASE(to_error, "after the command to ERR a QP moves no data, either way",
 	  "QP-14 RC-32", 0)
 {

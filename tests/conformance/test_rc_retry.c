@@ -129,7 +129,7 @@ TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
 }
 
 TEST_CASE(psn_behind, "a PSN that is behind counts as a repetition: nothing is carried out",
-	  "RC-43", 0)
+	  "RC-43 RC-46", 0)
 {
 	struct moor_cmd_modify_qp cmd;
 	struct pair p;
@@ -146,10 +146,27 @@ TEST_CASE(psn_behind, "a PSN that is behind counts as a repetition: nothing is c
 		.opcode = MOOR_WQE_SEND, .wr_id = 6,
 		SGE(p.buf[0], 64, p.key[0]),
 	});
-	wait_cqe(&p.cq[0]);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
 	expect_no_cqe(&p.cq[1]);
 	expect(is_filled(p.buf[1], BUF, 2), "something is written");
 	expect(query_qp(&p.qp[1]).rq_psn == cmd.rq_psn, "it is counted");
+}
+
+TEST_CASE(psn_ahead, "a NAK for a PSN that is not under way is none", "RC-46", 0)
+{
+	struct moor_cmd_modify_qp cmd;
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 1, 2, 0, 0);
+	cmd = to_rtr(p.qp[0].qpn);
+	cmd.mask = MOOR_QP_ATTR_RQ_PSN;
+	cmd.rq_psn -= 10;
+	must_modify(&p.qp[1], cmd);
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE, .wr_id = 6 });
+	expect_no_cqe(&p.cq[0]);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_ERR));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_WR_FLUSH_ERR, 0);
 }
 
 TEST_CASE(types_differ, "QPs of two types are not connected", "RC-33 RC-11", HAS(UC))
@@ -251,9 +268,10 @@ static void begin_again(struct pair *p)
 }
 
 TEST_CASE(read_again, "a READ is answered again, unless its key does not allow it any more",
-	  "RC-41 RC-31 RC-1", 0)
+	  "RC-41 RC-45 RC-31 RC-1", 0)
 {
 	struct moor_cmd_modify_qp rts = to_rts();
+	struct moor_mr_context e;
 	struct send_wr wr;
 	struct pair p;
 
@@ -280,11 +298,19 @@ TEST_CASE(read_again, "a READ is answered again, unless its key does not allow i
 	expect(query_qp(&p.qp[1]).state == MOOR_QPS_RTS,
 	       "the responder is not in RTS");
 	expect_no_event(MOOR_EQ_ASYNC);
+	about("its key is registered anew, just as it was");
+	e = mr_entry(PD, ALL_RIGHTS, p.buf[1], BUF);
+	write_entry(wr.rkey, &e, MOOR_MRC_TYPE_MR);
+	begin_again(&p);
+	post_send(&p.qp[0], wr);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
+	expect(is_filled(p.buf[0], 3000, 9), "it is read all the same");
 	about("a request that is new");
 	begin_again(&p);
 	rts.mask = MOOR_QP_ATTR_SQ_PSN;
 	rts.sq_psn += 3;
 	must_modify(&p.qp[0], rts);
+	expect_remote(&p, MOOR_WQE_READ, wr.rkey, p.buf[1], 64, true);
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
 }
 
@@ -315,6 +341,50 @@ TEST_CASE(atomic_again, "an atomic that comes again is not done again, its answe
 		       (unsigned long long)*word);
 		begin_again(&p);
 	}
+}
+
+static struct moor_cqe add_one(struct pair *p)
+{
+	memset(at(p->buf[0]), 0xff, 8);
+	post_send(&p->qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_FETCH_ADD, .remote = p->buf[1],
+		.rkey = p->key[1], SGE(p->buf[0], 8, p->key[0]),
+		.atomic = { .swap_add = 1 },
+	});
+	return wait_cqe(&p->cq[0]);
+}
+
+TEST_CASE(answers_kept, "answers of the last max_dest_rd_atomic are kept, older ones may be gone",
+	  "RC-48 RC-38", HAS(ATOMICS))
+{
+	uint32_t kept = dev.max_rd_atomic < 8 ? dev.max_rd_atomic : 8, i;
+	struct moor_cmd_modify_qp many = {
+		.mask = MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC,
+		.max_dest_rd_atomic = (uint8_t)kept,
+	};
+	uint64_t *word, *was;
+	struct moor_cqe cqe;
+	struct pair p;
+
+	make_pair(&p);
+	must_modify(&p.qp[1], many);
+	word = at(p.buf[1]);
+	was = at(p.buf[0]);
+	*word = 0;
+	for (i = 0; i < kept; i++)
+		need(!add_one(&p).status && *was == i, "atomic %u", i);
+	begin_again(&p);
+	for (i = 0; i < kept; i++)
+		expect(!add_one(&p).status && *was == i, "again, %u: %llu was there",
+		       i, (unsigned long long)*was);
+	for (; i < 300; i++)
+		need(!add_one(&p).status && *was == i, "atomic %u", i);
+	begin_again(&p);
+	cqe = add_one(&p);
+	expect(cqe.status ? cqe.status == MOOR_WC_RETRY_EXC_ERR : !*was,
+	       "the oldest: status %u, %llu was there", cqe.status,
+	       (unsigned long long)*was);
+	expect(*word == 300, "an atomic is done again");
 }
 
 TEST_CASE(send_again, "a SEND or WRITE that comes again is acknowledged, and not done again",

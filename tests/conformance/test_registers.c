@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Registers, reset and set-up, features (HWI 4). */
+/* Registers, reset, features (HWI 4). */
 #include <linux/pci_regs.h>
 #include <string.h>
 
@@ -312,6 +312,35 @@ TEST_CASE(reset, "CONTROL.RESET: everything is gone, the configuration space sta
 	expect_no_objects(&p);
 }
 
+TEST_CASE(reset_in_flight, "after READY nothing of before reaches memory any more", "CTL-22", 0)
+{
+	unsigned int round, i;
+	struct moor_cqe cqe;
+	struct pair p;
+
+	for (round = 0; round < 10; round++) {
+		host_begin();
+		make_pair(&p);
+		for (i = 0; i < DEPTH; i++)
+			put_send(&p.qp[0], &(struct send_wr){
+				.opcode = i & 1 ? MOOR_WQE_WRITE : MOOR_WQE_READ,
+				.remote = p.buf[1], .rkey = p.key[1],
+				SGE(p.buf[0], BUF, p.key[0]),
+			});
+		ring_send(&p.qp[0]);
+		for (i = 0; i < round * 40; i++)
+			peek_cqe(&p.cq[0], &cqe);
+		host_reset();
+		memset(at(p.buf[0]), 0xaa, BUF);
+		memset(at(p.buf[1]), 0xaa, BUF);
+		memset(at(p.cq[0].ring), 0xaa, PAGE);
+		for (i = 0; i < 200; i++)
+			reg_read(MOOR_REG_STATUS);
+		expect(is_all(p.buf[0], BUF, 0xaa) && is_all(p.buf[1], BUF, 0xaa) &&
+		       is_all(p.cq[0].ring, PAGE, 0xaa), "round %u", round);
+	}
+}
+
 TEST_CASE(flr, "FLR: the same, and the configuration space is reset", "CTL-5 CTL-3", 0)
 {
 	uint32_t cap = config_capability(PCI_CAP_ID_EXP);
@@ -425,167 +454,6 @@ TEST_CASE(reset_anywhere, "reset works in every state", "CTL-6 CTL-3 ERR-3", 0)
 	host_reset();
 	host_enable();
 	expect(!nop(), "RESET with ENABLE");
-}
-
-/* ---- set-up ---- */
-
-static void try_set_up(const char *what, uint32_t reg, uint64_t value,
-		       bool accepted)
-{
-	uint32_t status, code;
-
-	about("%s", what);
-	host_reset();
-	host_set_up_registers(dev.max_log_cmd < LOG_RING ? dev.max_log_cmd :
-							   LOG_RING);
-	reg_write64(reg, value);
-	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-	status = reg_read(MOOR_REG_STATUS);
-	code = reg_read(MOOR_REG_FATAL_CODE);
-	expect(!(status & MOOR_STATUS_ENABLED) == !accepted &&
-	       !(status & MOOR_STATUS_FATAL) == accepted, "STATUS is 0x%x",
-	       status);
-	expect(accepted ? !code : code == MOOR_FATAL_BAD_SETUP,
-	       "FATAL_CODE is %u", code);
-}
-
-TEST_CASE(set_up, "ENABLE answers with ENABLED, or with FATAL and a reason",
-	  "CTL-8 CTL-13 CMD-1 ERR-1", 0)
-{
-	uint64_t ring = take(MOOR_CMD_SIZE << LOG_RING);
-
-	try_set_up("all is well", MOOR_REG_CMD_BASE, ring, true);
-	expect(reg_read(MOOR_REG_CONTROL) == MOOR_CONTROL_ENABLE,
-	       "CONTROL is 0x%x", reg_read(MOOR_REG_CONTROL));
-	try_set_up("rings of two", MOOR_REG_CMD_LOG_SIZE, 1, true);
-	try_set_up("CMD_BASE + 8", MOOR_REG_CMD_BASE, ring + 8, false);
-	try_set_up("CMD_BASE + 2048", MOOR_REG_CMD_BASE, ring + 2048, false);
-	try_set_up("CPL_BASE + 64", MOOR_REG_CPL_BASE, ring + 64, false);
-	try_set_up("CMD_LOG_SIZE 0", MOOR_REG_CMD_LOG_SIZE, 0, false);
-	try_set_up("CMD_LOG_SIZE beyond MAX_LOG_CMD", MOOR_REG_CMD_LOG_SIZE,
-		   dev.max_log_cmd + 1, false);
-	try_set_up("CMD_LOG_SIZE 32", MOOR_REG_CMD_LOG_SIZE, 32, false);
-	try_set_up("CMD_LOG_SIZE of all ones", MOOR_REG_CMD_LOG_SIZE, ~0u, false);
-	if (dev.features & MOOR_FEATURE_DOZES)
-		try_set_up("DOZE_ADDR + 2", MOOR_REG_DOZE_ADDR, ring + 2, false);
-	bus_master(false);
-	try_set_up("without Bus Master Enable", MOOR_REG_CMD_BASE, ring, false);
-}
-
-TEST_CASE(unreachable_set_up, "a ring or a dozing word that DMA does not reach",
-	  "CTL-13 ERR-1 ERR-2", 0)
-{
-	static const uint32_t regs[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
-					 MOOR_REG_DOZE_ADDR };
-	uint32_t code;
-	unsigned int i;
-
-	for (i = 0; i < (dev.features & MOOR_FEATURE_DOZES ? 3 : 2); i++) {
-		about("register 0x%x", regs[i]);
-		host_reset();
-		host_set_up_registers(1);
-		reg_write64(regs[i], NOWHERE);
-		reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-		if (!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL)) {
-			const uint32_t one = 1;
-
-			store_slot(MOOR_DB_SLOT_CMD_PRODUCER, 1);
-			vfio_user_write(MOOR_BAR_DB, dev.kick_offset, &one, 4);
-		}
-		need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL),
-		     "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
-		code = reg_read(MOOR_REG_FATAL_CODE);
-		expect(code == MOOR_FATAL_BAD_SETUP || code == MOOR_FATAL_DMA,
-		       "FATAL_CODE is %u", code);
-	}
-}
-
-TEST_CASE(control_writes, "ENABLE twice, ENABLE when FATAL, reserved bits",
-	  "CTL-14 CTL-15 ERR-3", 0)
-{
-	static const uint32_t reserved[] = { 4, 1u << 31, 0xfffffffc };
-	unsigned int i;
-
-	expect(!nop(), "enabled");
-	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-	expect(!nop(), "enabled twice");
-	for (i = 0; i < 3; i++) {
-		about("0x%x", reserved[i]);
-		reg_write(MOOR_REG_CONTROL, reserved[i]);
-		reg_write(MOOR_REG_CONTROL, reserved[i] | MOOR_CONTROL_RESET);
-		expect(reg_read(MOOR_REG_CONTROL) == MOOR_CONTROL_ENABLE &&
-		       reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED &&
-		       !nop(), "it has an effect");
-	}
-	host_reset();
-	host_set_up_registers(LOG_RING);
-	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE | 4);
-	expect(!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED),
-	       "ENABLE with a reserved bit enables");
-	about("when FATAL");
-	reg_write(MOOR_REG_CMD_LOG_SIZE, 0);
-	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-	reg_write(MOOR_REG_CMD_LOG_SIZE, 1);
-	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-	expect(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL &&
-	       !(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED),
-	       "STATUS is 0x%x", reg_read(MOOR_REG_STATUS));
-	about("CONTROL 0 leads out as RESET does");
-	reg_write(MOOR_REG_CONTROL, 0);
-	need(wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY), "not ready");
-	expect(!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_FATAL) &&
-	       !reg_read(MOOR_REG_FATAL_CODE), "STATUS is 0x%x",
-	       reg_read(MOOR_REG_STATUS));
-}
-
-TEST_CASE(largest_ring, "command rings of every size up to MAX_LOG_CMD",
-	  "CMD-1 CMD-7 CTL-8", 0)
-{
-	uint32_t log;
-	unsigned int i;
-
-	for (log = 1; log <= dev.max_log_cmd && log <= 16; log++) {
-		about("%u entries", 1u << log);
-		host_reset();
-		host_set_up_registers(log);
-		reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
-		need(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED,
-		     "FATAL_CODE %u", reg_read(MOOR_REG_FATAL_CODE));
-		for (i = 0; i < 5u << (log < 5 ? log : 0); i++)
-			if (!expect(!nop(), "command %u", i))
-				break;
-	}
-}
-
-TEST_CASE(enabled_registers, "ring registers are read-only while enabled", "CTL-9", 0)
-{
-	static const uint32_t regs[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
-					 MOOR_REG_DOZE_ADDR };
-	uint32_t log = reg_read(MOOR_REG_CMD_LOG_SIZE);
-	unsigned int i;
-
-	for (i = 0; i < 3; i++) {
-		uint64_t before = reg_read64(regs[i]);
-
-		reg_write64(regs[i], MEMORY_BASE + MEMORY_SIZE / 2);
-		reg_write(regs[i] + 4, 77);
-		expect(reg_read64(regs[i]) == before, "0x%x has changed", regs[i]);
-	}
-	reg_write(MOOR_REG_CMD_LOG_SIZE, log + 1);
-	expect(reg_read(MOOR_REG_CMD_LOG_SIZE) == log, "CMD_LOG_SIZE has changed");
-	expect(!nop(), "and commands do not work any more");
-}
-
-TEST_CASE(link, "STATUS has the bits it is said to have; loopback needs no link",
-	  "CTL-11 CTL-17", 0)
-{
-	uint32_t status = reg_read(MOOR_REG_STATUS);
-	struct pair p;
-
-	expect(status == (MOOR_STATUS_READY | MOOR_STATUS_ENABLED |
-			  MOOR_STATUS_LINK_UP), "STATUS is 0x%x", status);
-	make_pair(&p);
-	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
 }
 
 /* ---- features ---- */

@@ -341,6 +341,46 @@ TEST_CASE(fence_flag, "FENCE waits for earlier READs", "WQ-7 WQ-14", 0)
 	}
 }
 
+TEST_CASE(flushed_bind, "a bind behind a READ that fails is flushed and has changed nothing",
+	  "WQ-17 RC-13", HAS(MW_TYPE_2B))
+{
+	const uint32_t len = dev.max_msg_size < 2u << 20 ? dev.max_msg_size : 2u << 20;
+	uint64_t table = take(PAGE), *leaf = at(table), to = take(len);
+	struct moor_cpl_mr_query out;
+	struct moor_mr_context e;
+	uint32_t window, torn;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	/* All but its last page. */
+	e = mr_entry(PD, ALL_RIGHTS, 0, len);
+	e.xlat = (struct moor_xlat){
+		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
+	};
+	for (i = 0; i + 1 < len / PAGE; i++)
+		leaf[i] = p.buf[1] | MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
+			  MOOR_PTE_WRITABLE;
+	torn = make_entry(&e, MOOR_MRC_TYPE_MR);
+	window = make_window(PD, MOOR_MRC_TYPE_MW_2);
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 1, .rkey = torn,
+		SGE(to, len, make_mr(PD, ALL_RIGHTS, to, len)),
+	});
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_BIND_MW, .wr_id = 2,
+		.bind = { .mw_key = window, .new_key = window + 1,
+			  .mr_lkey = p.key[0], .access = ALL_REMOTE,
+			  .addr = p.buf[0], .length = 8 },
+	});
+	ring_send(&p.qp[0]);
+	expect_cqe(&p.cq[0], 1, MOOR_WC_REM_ACCESS_ERR, 0);
+	expect_cqe(&p.cq[0], 2, MOOR_WC_WR_FLUSH_ERR, 0);
+	need(!query(window, &out), "MR_QUERY: status %u", answer.status);
+	expect(out.state == MOOR_MR_STATE_UNBOUND && out.key == window,
+	       "state %u, key 0x%x", out.state, out.key);
+}
+
 TEST_CASE(queue_places, "queues with an offset, and through a table", "WQ-1 WQ-2 XLT-1",
 	  0)
 {

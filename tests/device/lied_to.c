@@ -191,11 +191,18 @@ static void look_around(void)
 
 static void change_all(unsigned int round)
 {
+	struct ibv_modify_cq_attr moderation = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = { .cq_count = round, .cq_period = 100 },
+	};
+
 	if (mr)
 		ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory,
 			     LENGTH, 0);
 	if (pair.a.send_cq)
 		ibv_resize_cq(pair.a.send_cq, round & 1 ? 4 * WRS : 16 * WRS);
+	if (pair.b.recv_cq)
+		ibv_modify_cq(pair.b.recv_cq, &moderation);
 	if (mw[1] && pair.b.qp)
 		apis[0].local_inv(&pair.b, mw[1]->rkey);
 	poll_cq(pair.b.send_cq);

@@ -30,6 +30,7 @@ CALLS = (
     (("dm",), "reg_dm", "dereg_dm", 0),
     ((), "cq", "destroy_cq", 1),
     (("cq",), "resize_cq", "resize_back", 1),
+    (("cq",), "modify_cq", None, 1),
     (("cq",), "qp", "destroy_qp", 1),
     (("cq", "qp"), "init_qp", "reset_qp", 1),
     (("cq", "qp", "init_qp"), "reset_qp", "init_qp", 1),

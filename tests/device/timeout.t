@@ -26,6 +26,7 @@ CALLS = (
     ((), "dm", 0, 0),
     ((), "cq", 1, device.EIO),
     (("cq",), "resize_cq", 1, device.EIO),
+    (("cq",), "modify_cq", 1, device.EIO),
     (("cq",), "qp", 1, device.EIO),
     (("cq", "qp"), "init_qp", 1, device.EIO),
     (("cq", "qp"), "query_qp", 1, device.EIO),

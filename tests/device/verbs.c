@@ -78,6 +78,16 @@ static int do_resize_back(void)
 	return ibv_resize_cq(cq, 64);
 }
 
+static int do_modify_cq(void)
+{
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = { .cq_count = 4, .cq_period = 100 },
+	};
+
+	return ibv_modify_cq(cq, &attr);
+}
+
 static int do_destroy_cq(void)
 {
 	return ibv_destroy_cq(cq);
@@ -285,7 +295,7 @@ static const struct {
 } calls[] = {
 	{ "reg", do_reg }, { "rereg", do_rereg }, { "dereg", do_dereg },
 	{ "cq", do_cq }, { "resize_cq", do_resize_cq },
-	{ "resize_back", do_resize_back },
+	{ "resize_back", do_resize_back }, { "modify_cq", do_modify_cq },
 	{ "destroy_cq", do_destroy_cq },
 	{ "qp", do_qp }, { "init_qp", do_init_qp }, { "reset_qp", do_reset_qp },
 	{ "query_qp", do_query_qp }, { "destroy_qp", do_destroy_qp },

@@ -3,7 +3,6 @@
  * What the flags of a request ask for, by ibv_post_send() and by ibv_wr_*(): a
  * completion or none, an event at the peer or none, data taken at once.
  */
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 
@@ -173,9 +172,7 @@ int main(int argc, char **argv)
 	ctx = open_nic(argc > 1 ? argv[1] : NULL, &pair.attr);
 	config.send_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
 	config.inline_data = 100;
-	pair.channel = ibv_create_comp_channel(ctx);
-	if (!pair.channel)
-		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
+	config.events = true;
 	pair_open(&pair, ctx, &config);
 	pair_connect(&pair);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
@@ -184,7 +181,6 @@ int main(int argc, char **argv)
 		test_inline(&pair, &ways[i]);
 	}
 	pair_close(&pair);
-	ibv_destroy_comp_channel(pair.channel);
 	ibv_close_device(ctx);
 	return tap_done();
 }

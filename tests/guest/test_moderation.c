@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "pair.h"
+#include "message.h"
 #include "tap.h"
 
 #define COUNT		6
@@ -45,23 +45,6 @@ static bool event_within(struct pair *pair, int milliseconds)
 		return false;
 	ibv_ack_cq_events(cq, 1);
 	return cq == pair->b.recv_cq;
-}
-
-static void exchange(struct pair *pair, int count, unsigned int flags)
-{
-	struct request request = {
-		.opcode = IBV_WR_SEND, .flags = flags, .wr_id = 1,
-		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
-	};
-	struct ibv_wc wc;
-
-	while (count--) {
-		post_receive(&pair->b, 2, pair->b.buf, 1, pair->b.mr->lkey);
-		if (post(&pair->a, &request) ||
-		    !wait_wc(pair->a.send_cq, &wc) || wc.status ||
-		    !wait_wc(pair->b.recv_cq, &wc) || wc.status)
-			tap_bail("a message did not arrive");
-	}
 }
 
 /*
@@ -131,21 +114,18 @@ static void test_wrong(struct pair *pair)
 
 int main(int argc, char **argv)
 {
-	struct pair pair = {};
+	struct pair_config config = pair_defaults;
 	struct ibv_device_attr attr;
 	struct ibv_context *ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
+	struct pair pair = {};
 
-	pair.channel = ibv_create_comp_channel(ctx);
-	if (!pair.channel)
-		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
-	pair_open(&pair, ctx, &pair_defaults);
+	config.events = true;
+	pair_open(&pair, ctx, &config);
 	pair_connect(&pair);
 	test_capabilities(ctx);
 	test_count_and_period(&pair);
 	test_wrong(&pair);
 	pair_close(&pair);
-	tap_is(ibv_destroy_comp_channel(pair.channel), 0,
-	       "ibv_destroy_comp_channel");
 	ibv_close_device(ctx);
 	return tap_done();
 }

@@ -3,11 +3,9 @@
  * Completion events: one for each request, none without, and solicited ones
  * for solicited completions and errors only (HWI 11.2).
  */
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 
-#include "pair.h"
+#include "message.h"
 #include "tap.h"
 
 static bool event_within(struct ibv_comp_channel *channel, int milliseconds)
@@ -32,25 +30,6 @@ static void expect_cq_event(struct pair *pair, struct ibv_cq *cq,
 	}
 	ibv_ack_cq_events(event_cq, 1);
 	tap_ok(event_cq == cq, "%s", what);
-}
-
-/* Sends @count messages of a byte, and takes all the completions. */
-static void exchange(struct pair *pair, int count, unsigned int flags)
-{
-	struct request request = {
-		.opcode = IBV_WR_SEND, .flags = flags, .wr_id = 1,
-		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
-	};
-	struct ibv_wc wc;
-	int i;
-
-	for (i = 0; i < count; i++) {
-		post_receive(&pair->b, 2, pair->b.buf, 1, pair->b.mr->lkey);
-		if (post(&pair->a, &request) ||
-		    !wait_wc(pair->a.send_cq, &wc) || wc.status ||
-		    !wait_wc(pair->b.recv_cq, &wc) || wc.status)
-			tap_bail("a message did not arrive");
-	}
 }
 
 /*
@@ -144,21 +123,18 @@ static void test_many(struct pair *pair)
 
 int main(int argc, char **argv)
 {
-	struct pair pair = {};
+	struct pair_config config = pair_defaults;
 	struct ibv_device_attr attr;
 	struct ibv_context *ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
+	struct pair pair = {};
 
-	pair.channel = ibv_create_comp_channel(ctx);
-	if (!pair.channel)
-		tap_bail("ibv_create_comp_channel: %s", strerror(errno));
-	pair_open(&pair, ctx, &pair_defaults);
+	config.events = true;
+	pair_open(&pair, ctx, &config);
 	pair_connect(&pair);
 	test_any(&pair);
 	test_solicited(&pair);
 	test_many(&pair);
 	pair_close(&pair);
-	tap_is(ibv_destroy_comp_channel(pair.channel), 0,
-	       "ibv_destroy_comp_channel");
 	ibv_close_device(ctx);
 	return tap_done();
 }

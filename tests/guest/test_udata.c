@@ -26,40 +26,20 @@ static uint8_t *ring;
 static struct moor_create_cq_resp cq_resp;
 static uint64_t doze_offset;
 
-static int get_context(int file, const void *req, size_t size,
-		       struct moor_alloc_ucontext_resp *resp)
-{
-	struct {
-		struct ib_uverbs_get_context_resp core;
-		struct moor_alloc_ucontext_resp driver;
-	} out = {};
-	struct ib_uverbs_get_context core = {};
-	int err = raw_call(file, &(struct raw){
-		.number = IB_USER_VERBS_CMD_GET_CONTEXT,
-		.core = &core, .core_size = sizeof(core),
-		.driver = req, .driver_size = size,
-		.out = &out, .core_out = sizeof(out.core),
-		.driver_out = sizeof(out.driver),
-	});
-
-	*resp = out.driver;
-	return err;
-}
-
 static void test_context(void)
 {
 	uint64_t req[2] = {};
 	struct moor_alloc_ucontext_resp resp;
 
-	tap_is(get_context(fd, NULL, 0, &resp), EINVAL, "context: no request");
+	tap_is(raw_get_context(fd, NULL, 0, &resp), EINVAL, "context: no request");
 	req[0] = 1;
-	tap_is(get_context(fd, req, 8, &resp), EINVAL, "context: reserved field");
+	tap_is(raw_get_context(fd, req, 8, &resp), EINVAL, "context: reserved field");
 	req[0] = 0;
 	req[1] = 1;
-	tap_is(get_context(fd, req, 16, &resp), EOPNOTSUPP,
+	tap_is(raw_get_context(fd, req, 16, &resp), EOPNOTSUPP,
 	       "context: unknown field");
 	req[1] = 0;
-	tap_is(get_context(fd, req, 16, &resp), 0,
+	tap_is(raw_get_context(fd, req, 16, &resp), 0,
 	       "context: unknown field that is zero");
 	tap_is(resp.reserved, 0, "context: reserved part of the answer");
 	tap_ok(resp.hw_version, "context: version of the interface");
@@ -341,7 +321,7 @@ static void test_mmap(void)
 	int other = raw_open();
 	void *addr;
 
-	if (other < 0 || get_context(other, &req, sizeof(req), &resp))
+	if (other < 0 || raw_get_context(other, &req, sizeof(req), &resp))
 		tap_bail("no second context: %s", strerror(errno));
 	not_mapped(other, doorbell, PAGE, rw, MAP_SHARED, EINVAL,
 		   "another process's doorbell page");

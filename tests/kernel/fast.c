@@ -110,8 +110,8 @@ static bool try_edges(struct link *link, struct ib_mr *mr, struct buffer *buffer
 	behind = link_rdma(link, 0, IB_WR_RDMA_READ, &sge, iova + mr->length,
 			   mr->rkey);
 	link_revive(link);
-	return before == IB_WC_REM_ACCESS_ERR &&
-	       behind == IB_WC_REM_ACCESS_ERR && !fast_inv(link, 1, mr->rkey);
+	return ended_with(before, IB_WC_REM_ACCESS_ERR) &&
+	       ended_with(behind, IB_WC_REM_ACCESS_ERR) && !fast_inv(link, 1, mr->rkey);
 }
 
 static void test_shapes(struct ib_device *dev, u32 seed)
@@ -258,8 +258,9 @@ static void test_keys(struct ib_device *dev, u32 seed)
 			   !link_rdma(&link, 0, IB_WR_RDMA_WRITE, &sge, mr->iova,
 				      mr->rkey);
 		if (i % 32 == 31) {
-			dead &= link_rdma(&link, 0, IB_WR_RDMA_WRITE, &sge,
-					  mr->iova, old) == IB_WC_REM_ACCESS_ERR;
+			dead &= ended_with(link_rdma(&link, 0, IB_WR_RDMA_WRITE,
+						     &sge, mr->iova, old),
+					   IB_WC_REM_ACCESS_ERR);
 			link_revive(&link);
 		}
 		reached &= !fast_inv(&link, 1, mr->rkey);
@@ -479,6 +480,72 @@ close:
 	link_close(&link);
 }
 
+/* A registration, a WRITE by its key and its end, in one call. */
+static int write_chain(struct link *link, struct ib_mr *mr, u64 addr, u32 rkey)
+{
+	struct ib_sge sge = { .addr = mr->iova, .length = mr->length };
+	struct ib_send_wr inv = {
+		.opcode = IB_WR_LOCAL_INV, .send_flags = IB_SEND_SIGNALED,
+	};
+	struct ib_rdma_wr write = {
+		.wr = { .opcode = IB_WR_RDMA_WRITE, .sg_list = &sge,
+			.num_sge = 1, .next = &inv },
+		.remote_addr = addr,
+		.rkey = rkey,
+	};
+	struct ib_reg_wr reg = {
+		.wr = { .opcode = IB_WR_REG_MR, .next = &write.wr },
+		.mr = mr,
+	};
+
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+	reg.key = mr->rkey;
+	sge.lkey = mr->lkey;
+	inv.ex.invalidate_rkey = mr->rkey;
+	return link_finish(link, 0, &reg.wr);
+}
+
+/* A key goes when nothing is to be sent by it any more, again neither. */
+static void test_chains(struct ib_device *dev, u32 seed)
+{
+	const u32 turns = 100, num = 16;
+	struct pages pages[2] = {};
+	struct ib_mr *mr[2] = {};
+	bool good = true;
+	struct link link;
+	u32 turn, i;
+
+	if (!link_open(&link, dev, (struct link_how){}))
+		return;
+	for (i = 0; i < 2; i++) {
+		mr[i] = ib_alloc_mr(link.pd, IB_MR_TYPE_MEM_REG, num);
+		if (!point(!IS_ERR(mr[i]), "an MR")) {
+			mr[i] = NULL;
+			goto dereg;
+		}
+		if (!pages_alloc(&pages[i], dev, num) ||
+		    !pages_map(&pages[i], i, (num - 1) * PAGE_SIZE) ||
+		    !fast_map(mr[i], &pages[i]))
+			goto dereg;
+	}
+	good = !fast_reg(&link, 1, mr[1], mr[1]->rkey, ALL_REMOTE);
+	for (turn = 0; turn < turns && good; turn++) {
+		pages_fill(&pages[0], turn);
+		good = fast_map(mr[0], &pages[0]) &&
+		       !write_chain(&link, mr[0], mr[1]->iova, mr[1]->rkey) &&
+		       pages_are(&pages[1], turn);
+	}
+	point(good, "%u chains of REG_MR, WRITE and LOCAL_INV", turn);
+dereg:
+	for (i = 0; i < 2; i++) {
+		if (pages[i].page)
+			pages_free(&pages[i]);
+		if (mr[i])
+			point(!ib_dereg_mr(mr[i]), "deregistered");
+	}
+	link_close(&link);
+}
+
 const struct verbs_test fast_tests[] = {
 	{ "caps", test_caps },
 	{ "shapes", test_shapes },
@@ -487,5 +554,6 @@ const struct verbs_test fast_tests[] = {
 	{ "two_tables", test_two_tables },
 	{ "failed", test_failed },
 	{ "cycles", test_cycles },
+	{ "chains", test_chains },
 	{}
 };

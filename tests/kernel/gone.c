@@ -56,14 +56,14 @@ static void chain_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!done->posted || (wc->status && wc->status != IB_WC_WR_FLUSH_ERR))
 		WRITE_ONCE(gone->wrong, true);
 	done->posted = false;
+	/* Those before it have ended with it, unsignaled as they are. */
+	for (i = 0; chain && &chain->step[i] != done; i++)
+		chain->step[i].posted = false;
 	if (wc->status || !chain) {
 		WRITE_ONCE(gone->over, true);
 		wake_up(&gone->wait);
 		return;
 	}
-	/* With the last of them, those before have ended. */
-	for (i = 0; i < STEPS; i++)
-		chain->step[i].posted = false;
 	atomic_inc(&gone->rounds);
 	atomic_inc(&moved);
 	if (device_leaves(gone->link.dev))

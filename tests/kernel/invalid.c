@@ -89,7 +89,8 @@ static void test_remote_invalidate(struct ib_device *dev, u32 seed)
 	      wc.wc_flags == IB_WC_WITH_INVALIDATE &&
 	      wc.ex.invalidate_rkey == scene.mr->rkey,
 	      "SEND_WITH_INV: the receiver is told which key");
-	point(scene_write(&scene) == IB_WC_REM_ACCESS_ERR, "which is dead");
+	point(ended_with(scene_write(&scene), IB_WC_REM_ACCESS_ERR),
+	      "which is dead");
 	link_revive(&scene.link);
 	point(!scene_reg(&scene), "registered again, without LOCAL_INV");
 	point(send_inv(&scene.link, scene.mr->rkey ^ 1, &wc) != 0,
@@ -134,7 +135,7 @@ static bool race_once(struct scene *scene, u32 turn)
 			return false;
 		written += wc.status == IB_WC_SUCCESS;
 		good &= wc.status == IB_WC_SUCCESS ||
-			wc.status == IB_WC_REM_ACCESS_ERR ||
+			ended_with(wc.status, IB_WC_REM_ACCESS_ERR) ||
 			wc.status == IB_WC_WR_FLUSH_ERR;
 	}
 	good &= pages_all(&scene->pages, OTHER);
@@ -145,13 +146,15 @@ static bool race_once(struct scene *scene, u32 turn)
 
 static void test_invalidate_race(struct ib_device *dev, u32 seed)
 {
+	/* Each may be 32,768 packets, which take their time if one is lost now and then. */
+	const u32 turns = impaired ? 25 : 100;
 	struct scene scene;
 	bool good = true;
 	u32 turn;
 
 	if (!scene_open(&scene, dev, 64))
 		return;
-	for (turn = 0; turn < 100 && good; turn++) {
+	for (turn = 0; turn < turns && good; turn++) {
 		ib_update_fast_reg_key(scene.mr, ib_inc_rkey(scene.mr->rkey));
 		good = !scene_reg(&scene) && race_once(&scene, turn);
 	}
@@ -161,9 +164,11 @@ static void test_invalidate_race(struct ib_device *dev, u32 seed)
 
 static void wrong(struct scene *scene, const char *what, int got, int want)
 {
-	point(got == want, "%s: %s", what, ib_wc_status_msg(want));
-	if (got != want)
+	bool good = ended_with(got, want);
+
+	if (!good)
 		note("status %d", got);
+	point(good, "%s: %s", what, ib_wc_status_msg(want));
 	if (got)
 		link_revive(&scene->link);
 }

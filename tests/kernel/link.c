@@ -8,7 +8,13 @@
 #include "verbs_test.h"
 
 #define PORT	1
-#define PSN	0x123456
+#define FIRST_PSN	0xfffff0	/* wraps soon */
+/* No connection gets that far, and each fourth one wraps. */
+#define PSN_STRIDE	BIT(22)
+
+/* Acknowledgements are missed after 67 ms, or 16. */
+#define ACK_TIMEOUT		14
+#define IMPAIRED_TIMEOUT	12
 
 static const struct ib_gid_attr *find_gid(struct ib_device *dev)
 {
@@ -67,13 +73,13 @@ static int modify(struct link *link, int side, enum ib_qp_state state)
 				   IB_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = IB_MTU_1024,
 		.dest_qp_num = link->qp[!side]->qp_num,
-		.rq_psn = PSN,
-		.sq_psn = PSN,
+		.rq_psn = link->psn,
+		.sq_psn = link->psn,
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 3,
+		.timeout = impaired ? IMPAIRED_TIMEOUT : ACK_TIMEOUT,
+		.retry_cnt = 7,
 		.rnr_retry = 3,
 	};
 	int mask = IB_QP_STATE;
@@ -137,6 +143,8 @@ bool link_connect(struct link *link)
 	};
 	int i;
 
+	/* What a late packet of the last connection counts is not of this one. */
+	link->psn = (link->psn + PSN_STRIDE) & 0xffffff;
 	for (i = 0; i < ARRAY_SIZE(way); i++)
 		if (!link_state(link, 0, way[i]) || !link_state(link, 1, way[i]))
 			return false;
@@ -175,7 +183,7 @@ bool link_open(struct link *link, struct ib_device *dev, struct link_how how)
 {
 	int i;
 
-	*link = (struct link){ .dev = dev, .how = how };
+	*link = (struct link){ .dev = dev, .psn = FIRST_PSN, .how = how };
 	link->how.type = how.type ?: IB_QPT_RC;
 	link->how.depth = how.depth ?: LINK_DEPTH;
 	link->how.max_sge = how.max_sge ?: 4;
@@ -301,4 +309,20 @@ int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
 	};
 
 	return link_finish(link, side, &wr.wr);
+}
+
+/**
+ * ended_with - is it the status that is due?
+ * @got: status, or an errno
+ * @due: what the peer tells; that may be lost with its last answer, for then it
+ *	answers nothing any more
+ *
+ * Return: true if it is.
+ */
+bool ended_with(int got, enum ib_wc_status due)
+{
+	bool is_told = due == IB_WC_REM_INV_REQ_ERR ||
+		       due == IB_WC_REM_ACCESS_ERR || due == IB_WC_REM_OP_ERR;
+
+	return got == due || (impaired && is_told && got == IB_WC_RETRY_EXC_ERR);
 }

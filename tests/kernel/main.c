@@ -19,7 +19,7 @@
 
 static const struct verbs_test *const all_tests[] = {
 	fast_tests, invalid_tests, queue_tests, state_tests, rw_tests,
-	uc_tests, limit_tests, gone_tests, figure_tests,
+	uc_tests, limit_tests, dim_tests, gone_tests, figure_tests,
 };
 
 static DEFINE_MUTEX(lock);	/* one test at a time, its results, devices */
@@ -32,6 +32,10 @@ static unsigned int points;
 static const struct ib_device *leaving;
 
 atomic_t moved;
+
+bool impaired;
+module_param(impaired, bool, 0444);
+MODULE_PARM_DESC(impaired, "packets meet with accidents");
 
 static void __printf(1, 0) say(const char *format, va_list args)
 {

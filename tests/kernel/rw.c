@@ -138,8 +138,9 @@ static void test_rw(struct ib_device *dev, u32 seed)
 		      !link.qp[0]->mrs_used, "by fast registrations, up to %d a context",
 		      most_mrs);
 	describe(&local, 0, PAGE_SIZE);
-	point(transfer(&link, &local, mr->iova, mr->rkey ^ 1, DMA_TO_DEVICE) ==
-	      IB_WC_REM_ACCESS_ERR, "another key: the user is told");
+	point(ended_with(transfer(&link, &local, mr->iova, mr->rkey ^ 1,
+				  DMA_TO_DEVICE), IB_WC_REM_ACCESS_ERR),
+	      "another key: the user is told");
 dereg:
 	if (local.page)
 		pages_free(&local);

@@ -15,6 +15,9 @@
 bool __printf(2, 3) point(bool good, const char *name, ...);
 void __printf(1, 2) note(const char *text, ...);
 
+/* Do packets meet with accidents? Parameter of the module. */
+extern bool impaired;
+
 /* What has been moved since the module was loaded: in debugfs, for who waits for it. */
 extern atomic_t moved;
 
@@ -30,7 +33,6 @@ struct link_how {
 	u32 depth;
 	u32 rdma_ctxs;			/* for rdma_rw */
 	u32 max_sge;
-	int rq_psn;			/* of side 0, if not 0: a peer that answers nothing */
 };
 
 /**
@@ -40,6 +42,8 @@ struct link_how {
  * @cq: a CQ each
  * @qp: queue pairs
  * @gid: RoCE v2 GID that they talk by
+ * @psn: what the first packet of either is counted as
+ * @how: how it was made
  */
 struct link {
 	struct ib_device *dev;
@@ -47,6 +51,7 @@ struct link {
 	struct ib_cq *cq[2];
 	struct ib_qp *qp[2];
 	const struct ib_gid_attr *gid;
+	u32 psn;
 	struct link_how how;
 };
 
@@ -63,6 +68,7 @@ int link_finish(struct link *link, int side, struct ib_send_wr *wr);
 int link_recv(struct link *link, int side, u64 wr_id);
 int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
 	      struct ib_sge *sge, u64 addr, u32 rkey);
+bool ended_with(int got, enum ib_wc_status due);
 
 /* pages.c: memory in pages that do not lie beside each other */
 
@@ -140,6 +146,7 @@ extern const struct verbs_test state_tests[];
 extern const struct verbs_test rw_tests[];
 extern const struct verbs_test uc_tests[];
 extern const struct verbs_test limit_tests[];
+extern const struct verbs_test dim_tests[];
 extern const struct verbs_test gone_tests[];
 extern const struct verbs_test figure_tests[];
 

@@ -407,7 +407,8 @@ static void test_room(void)
 	ring(w.g, &w.qp[0]);
 	while (i && wait_cq(0, &cqe) && !cqe.status)
 		i--;
-	ok(!i, "four READs");
+	ok(!i && !w.g->nic->wire->traffic.went_back,
+	   "four READs, answered in their order");
 	ask_to_read(0);
 	for (i = 4; i < 8; i++)
 		ask_to_read(i);
@@ -462,6 +463,60 @@ static void test_dead_keys(void)
 		good += is_dead_for_good("delay=100", then);
 	}
 	ok(good == i, "  and no late answer makes that good: %u of %u", good, i);
+}
+
+/* The key of the memory dies before what was lost is asked for again. */
+static void test_dead_answers(uint8_t opcode, const char *what)
+{
+	uint8_t *memory, before[8];
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	fill(w.buf[0], sizeof(before));
+	fill(w.counter, sizeof(before));
+	memory = at(w.g, w.buf[0]);
+	memcpy(before, memory, sizeof(before));
+	key = make_mr(w.g, PD, RIGHTS, w.buf[0], 4096);
+	impair("lose=100");
+	wqe = next_send(w.g, &w.qp[0], opcode, 5);
+	wqe->remote_addr = htole64(w.counter);
+	wqe->rkey = htole32(w.counter_key);
+	add_sge(wqe, sge(w.buf[0], sizeof(before), key));
+	ring(w.g, &w.qp[0]);
+	revoke_key(w.g, key);
+	impair(NULL);
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_LOC_PROT_ERR &&
+	   !memcmp(memory, before, sizeof(before)),
+	   "a key dies before its %s is asked for again", what);
+	guest_stop(w.g);
+}
+
+/* After the first piece of its answer a READ finds another registration. */
+static void test_registered_anew(void)
+{
+	struct moor_mr_context entry = {
+		.pd = PD, .access = RIGHTS, .length = htole64(SIZE),
+	};
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	entry.iova = htole64(w.buf[1]);
+	entry.xlat = flat(w.buf[1]);
+	key = make_mr(w.g, PD, RIGHTS, w.buf[1], SIZE);
+	wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, 5);
+	wqe->remote_addr = htole64(w.buf[1]);
+	wqe->rkey = htole32(key);
+	add_sge(wqe, sge(w.buf[0], SIZE, w.key[0]));
+	announce(w.g, &w.qp[0]);
+	qp_run(w.g->nic, qp_find(w.g->nic, w.qp[0].qpn));
+	put_entry(w.g, key, &entry, MOOR_MRC_TYPE_MR);
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_REM_ACCESS_ERR,
+	   "a READ never meets two registrations");
+	guest_stop(w.g);
 }
 
 /* Unreliable: what arrives is whole and in order, and some does not. */
@@ -575,6 +630,9 @@ int main(void)
 	test_codec();
 	guest_stop(w.g);
 	test_dead_keys();
+	test_registered_anew();
+	test_dead_answers(MOOR_WQE_READ, "READ");
+	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
 	test_room();
 	test_uc();
 	return done();

@@ -101,6 +101,24 @@ bool settle_pair(struct pair *pair)
 	       at_b.wr_id == request.wr_id && !at_b.byte_len;
 }
 
+/* Sends @count messages of a byte from a to b, and takes all the completions. */
+void exchange(struct pair *pair, int count, unsigned int flags)
+{
+	struct request request = {
+		.opcode = IBV_WR_SEND, .flags = flags, .wr_id = 1,
+		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
+	};
+	struct ibv_wc wc;
+
+	while (count--) {
+		post_receive(&pair->b, 2, pair->b.buf, 1, pair->b.mr->lkey);
+		if (post(&pair->a, &request) ||
+		    !wait_wc(pair->a.send_cq, &wc) || wc.status ||
+		    !wait_wc(pair->b.recv_cq, &wc) || wc.status)
+			tap_bail("a message did not arrive");
+	}
+}
+
 /* One SEND or WRITE with or without immediate, for which @b has a receive. */
 static void check_received(struct pair *pair, const struct request *request,
 			   const char *name)

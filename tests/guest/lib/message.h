@@ -24,6 +24,7 @@ struct request request_at(const struct pair *pair, enum ibv_wr_opcode opcode,
 bool sent(struct pair *pair, const struct request *request,
 	  enum ibv_wc_opcode opcode, const char *name);
 bool settle_pair(struct pair *pair);
+void exchange(struct pair *pair, int count, unsigned int flags);
 void test_messages(struct pair *pair);
 void test_message_shapes(struct pair *pair);
 

@@ -23,6 +23,7 @@ struct pair_config {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0: plain QPs */
 	bool sig_all;
+	bool events;			/* CQs have a channel */
 };
 
 extern const struct pair_config pair_defaults;
@@ -39,8 +40,8 @@ struct pair {
 	struct pair_config config;
 	struct ibv_context *ctx;
 	struct ibv_device_attr attr;
-	struct ibv_comp_channel *channel;	/* set before pair_open(), or NULL */
-	struct ibv_pd *pd;			/* likewise: NULL for a new one */
+	struct ibv_comp_channel *channel;
+	struct ibv_pd *pd;			/* set before pair_open(); NULL: a new one */
 	bool owns_pd;
 	struct side a, b;
 	union ibv_gid gid;

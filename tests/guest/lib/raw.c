@@ -37,6 +37,27 @@ int raw_call(int fd, const struct raw *raw)
 	return written == (ssize_t)size ? 0 : errno;
 }
 
+/* A process's context, with @size bytes for the driver; 0 or an errno. */
+int raw_get_context(int fd, const void *req, size_t size,
+		    struct moor_alloc_ucontext_resp *resp)
+{
+	struct {
+		struct ib_uverbs_get_context_resp core;
+		struct moor_alloc_ucontext_resp driver;
+	} out = {};
+	struct ib_uverbs_get_context core = {};
+	int err = raw_call(fd, &(struct raw){
+		.number = IB_USER_VERBS_CMD_GET_CONTEXT,
+		.core = &core, .core_size = sizeof(core),
+		.driver = req, .driver_size = size,
+		.out = &out, .core_out = sizeof(out.core),
+		.driver_out = sizeof(out.driver),
+	});
+
+	*resp = out.driver;
+	return err;
+}
+
 /* Calls a method, all attributes mandatory; handles come back. 0 or an errno. */
 int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
 	      unsigned int num)

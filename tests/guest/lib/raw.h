@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <rdma/ib_user_verbs.h>
+#include <rdma/moor-abi.h>
 
 /* A command in parts: the core's structure and what it has for the driver. */
 struct raw {
@@ -20,6 +21,8 @@ struct raw {
 };
 
 int raw_call(int fd, const struct raw *raw);
+int raw_get_context(int fd, const void *req, size_t size,
+		    struct moor_alloc_ucontext_resp *resp);
 
 /* An attribute of a method; objects and small values are in @data itself. */
 struct raw_attr {

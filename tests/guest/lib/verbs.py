@@ -15,7 +15,8 @@ def load():
     """Loads the module, unless it is loaded; False if that fails."""
     if os.path.isdir(FOLDER):
         return True
-    status, output = guest.run("insmod", MODULE)
+    impaired = "MOOR_TEST_IMPAIRED" in os.environ
+    status, output = guest.run("insmod", MODULE, f"impaired={int(impaired)}")
     if status:
         print(f"# insmod {MODULE}: {output}")
     return status == 0

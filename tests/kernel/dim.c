@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The core tunes the moderation of a CQ by the load on it (lib/dim): here is load, and
+ * how often the CQ's user is told. What the core asks for, and what comes of it, is
+ * judged by tests/device/dim.t.
+ */
+
+#include <linux/completion.h>
+#include <linux/dim.h>
+#include <linux/slab.h>
+
+#include "verbs_test.h"
+
+/* A WRITE takes the NIC a little longer than its completion takes the core. */
+#define PAGES		32
+#define LENGTH		(PAGES * PAGE_SIZE)
+#define WINDOW		64
+#define ENOUGH		5000	/* events of either kind */
+
+/* Of the core's profiles these let an event wait for 16 completions and 16 us, or more. */
+#define FIRST_LONG	6
+
+/**
+ * struct load - WRITEs without a pause, by side 0
+ * @link: both sides
+ * @from: what is written
+ * @to: where to, registered as @mr
+ * @mr: of the domain of both sides
+ * @cqe: of each work request
+ * @over: all that was posted has completed
+ * @handler: what the core does with an event of side 0's CQ
+ * @sge: of @from
+ * @write: posted over and over
+ * @under_way: posted, not completed
+ * @ending: nothing more is posted
+ * @failed: something has failed
+ * @events: of the CQ, while they waited for short, and for long
+ * @completions: the same
+ */
+struct load {
+	struct link link;
+	struct buffer from;
+	struct pages to;
+	struct ib_mr *mr;
+	struct ib_cqe cqe;
+	struct completion over;
+	ib_comp_handler handler;
+	struct ib_sge sge;
+	struct ib_rdma_wr write;
+	u32 under_way;
+	bool ending;
+	bool failed;
+	u32 events[2];
+	u32 completions[2];
+};
+
+static bool is_tuned(const struct load *load)
+{
+	return load->link.cq[0]->dim;
+}
+
+static int waits_long(const struct load *load)
+{
+	return is_tuned(load) &&
+	       READ_ONCE(load->link.cq[0]->dim->profile_ix) >= FIRST_LONG;
+}
+
+static bool is_enough(const struct load *load)
+{
+	return load->events[0] >= ENOUGH &&
+	       (load->events[1] >= ENOUGH || !is_tuned(load));
+}
+
+static void told(struct ib_cq *cq, void *context)
+{
+	struct load *load = container_of(context, struct load, link);
+
+	load->events[waits_long(load)]++;
+	load->handler(cq, context);
+}
+
+/* By the core, one at a time: posts the next. */
+static void written(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct load *load = container_of(wc->wr_cqe, struct load, cqe);
+
+	load->completions[waits_long(load)]++;
+	load->failed |= wc->status != IB_WC_SUCCESS;
+	if (!load->failed && !READ_ONCE(load->ending) && !is_enough(load)) {
+		if (!link_send(&load->link, 0, &load->write.wr))
+			return;
+		load->failed = true;
+	}
+	if (!--load->under_way)
+		complete(&load->over);
+}
+
+static bool load_prepare(struct load *load, struct ib_device *dev)
+{
+	load->mr = ib_alloc_mr(load->link.pd, IB_MR_TYPE_MEM_REG, PAGES);
+	if (IS_ERR(load->mr)) {
+		load->mr = NULL;
+		return false;
+	}
+	if (!buffer_open(&load->from, dev, LENGTH) ||
+	    !pages_alloc(&load->to, dev, PAGES) ||
+	    !pages_map(&load->to, 0, LENGTH) || !fast_map(load->mr, &load->to))
+		return false;
+	load->cqe.done = written;
+	load->sge = buffer_sge(&load->link, &load->from, LENGTH);
+	load->write = (struct ib_rdma_wr){
+		.wr = {
+			.wr_cqe = &load->cqe,
+			.opcode = IB_WR_RDMA_WRITE,
+			.send_flags = IB_SEND_SIGNALED,
+			.sg_list = &load->sge,
+			.num_sge = 1,
+		},
+		.remote_addr = load->mr->iova,
+		.rkey = load->mr->rkey,
+	};
+	init_completion(&load->over);
+	load->handler = load->link.cq[0]->comp_handler;
+	load->link.cq[0]->comp_handler = told;
+	return true;
+}
+
+/* Return: false if it could not be posted, or did not end by itself. */
+static bool load_run(struct load *load)
+{
+	struct ib_reg_wr reg = {
+		.wr = { .wr_cqe = &load->cqe, .opcode = IB_WR_REG_MR },
+		.mr = load->mr,
+		.key = load->mr->rkey,
+		.access = ALL_REMOTE,
+	};
+	int i;
+
+	load->under_way = WINDOW;
+	if (link_send(&load->link, 0, &reg.wr))
+		return false;
+	for (i = 0; i < WINDOW; i++)
+		if (link_send(&load->link, 0, &load->write.wr))
+			return false;
+	if (wait_for_completion_timeout(&load->over, 3 * PATIENCE))
+		return true;
+	WRITE_ONCE(load->ending, true);
+	return false;
+}
+
+static void load_close(struct load *load)
+{
+	ib_drain_qp(load->link.qp[0]);
+	if (load->mr)
+		ib_dereg_mr(load->mr);
+	if (load->to.page)
+		pages_free(&load->to);
+	buffer_close(&load->from);
+	link_close(&load->link);
+}
+
+static void test_dim(struct ib_device *dev, u32 seed)
+{
+	struct link_how how = { .alloc_cq = true, .poll_ctx = IB_POLL_SOFTIRQ };
+	struct load *load = kzalloc(sizeof(*load), GFP_KERNEL);
+	bool good;
+
+	if (!load)
+		return;
+	if (!link_open(&load->link, dev, how))
+		goto free;
+	good = load_prepare(load, dev) && load_run(load);
+	note("short %u %u long %u %u", load->events[0], load->completions[0],
+	     load->events[1], load->completions[1]);
+	point(good && !load->failed, "load, until there were events enough");
+	load_close(load);
+free:
+	kfree(load);
+}
+
+const struct verbs_test dim_tests[] = {
+	{ "dim", test_dim },
+	{}
+};
