@@ -90,18 +90,33 @@ static uint32_t unanswered_psn(const struct qp *qp)
 	return resp->psn;
 }
 
-/*
- * A responder that waits for a page tells who asks it (HWI ODP-15). Return: as
- * port_send() of a packet that was not accepted.
- */
-static uint8_t not_now(struct nic *nic, struct qp *qp)
+/* A responder that waits for a page (HWI ODP-15); timer code 0 is the longest. */
+static void not_ready(struct nic *nic, struct qp *qp, uint32_t psn)
+{
+	send_aeth(nic, qp, AETH_RNR_NAK |
+		  (qp->min_rnr_timer ? qp->min_rnr_timer : 1), psn);
+}
+
+/* It has just begun to wait. Return: as port_send() of what it did not accept. */
+static uint8_t begin_to_wait(struct nic *nic, struct qp *qp)
 {
 	if (nic->wire->port->keeps)
 		return PORT_KEPT;
-	/* Timer code 0 is the longest of all. */
-	send_aeth(nic, qp, AETH_RNR_NAK |
-		  (qp->min_rnr_timer ? qp->min_rnr_timer : 1),
-		  unanswered_psn(qp));
+	not_ready(nic, qp, unanswered_psn(qp));
+	return MOOR_SYN_NONE;
+}
+
+/*
+ * It waits, and is asked for packet @p. Of the answers that it has not finished
+ * the requester may miss more than it knows: it is told when it asks for them.
+ */
+static uint8_t still_waits(struct nic *nic, struct qp *qp,
+			   const struct packet *p, int32_t ahead)
+{
+	if (nic->wire->port->keeps)
+		return PORT_KEPT;
+	if (ahead < 0 || (!ahead && unanswered_psn(qp) == p->psn))
+		not_ready(nic, qp, p->psn);
 	return MOOR_SYN_NONE;
 }
 
@@ -158,7 +173,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 		a->sent = sent;
 		a->pending = true;
 		if (half_is_parked(&qp->resp.half) &&
-		    not_now(nic, qp) == PORT_KEPT)
+		    begin_to_wait(nic, qp) == PORT_KEPT)
 			parking_hold_peer(nic, qp);
 		return;
 	}
@@ -470,10 +485,8 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	/* It has given up, and only answers what came before. */
 	if (resp->fault.set)
 		return MOOR_SYN_NONE;
-	/* On a wire what comes behind the first one is not even due. */
 	if (half_is_parked(&resp->half))
-		return ahead <= 0 || nic->wire->port->keeps ?
-		       not_now(nic, qp) : MOOR_SYN_NONE;
+		return still_waits(nic, qp, p, ahead);
 	if (ahead < 0) {
 		nic->wire->traffic.duplicates++;
 		take_again(qp, p);
@@ -499,7 +512,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		/* A READ has been accepted: who asked is told with its answer. */
 		if (form->kind != PACKET_KIND_READ &&
 		    half_is_parked(&resp->half))
-			return not_now(nic, qp);
+			return begin_to_wait(nic, qp);
 	}
 	/* At once what is short; the QP's own quanta do the rest. */
 	if (rc_answer(nic, qp, &budget))
