@@ -55,14 +55,6 @@ static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 	return dyn;
 }
 
-/* HWI ODP-6: its table has to be one, and it may stand for all there is. */
-static bool body_on_demand(const struct moor_mr_context *e, struct xlat *xlat)
-{
-	xlat->on_demand = le32toh(e->access) & MOOR_ACCESS_ON_DEMAND;
-	return !xlat->on_demand ||
-	       (xlat->levels && xlat->memory == MOOR_MEMORY_HOST);
-}
-
 /* Windows have no body, and ALL has no translation (HWI MR-4). */
 static bool body_clear(const struct moor_mr_context *e)
 {
@@ -72,16 +64,31 @@ static bool body_clear(const struct moor_mr_context *e)
 	       !memcmp(&e->xlat, &no_xlat, sizeof(no_xlat));
 }
 
-static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
+static bool range_well_formed(const struct moor_mr_context *e,
+			      struct xlat *xlat)
 {
 	uint64_t length = le64toh(e->length), last;
 
-	if (!length ||
-	    __builtin_add_overflow(le64toh(e->iova), length - 1, &last) ||
-	    !xlat_decode(xlat, &e->xlat) || !body_on_demand(e, xlat) ||
-	    (length > NIC_MAX_MR_SIZE && !xlat->on_demand))
+	return !__builtin_add_overflow(le64toh(e->iova), length - 1, &last) &&
+	       xlat_decode(xlat, &e->xlat) &&
+	       !__builtin_add_overflow(xlat->offset, length - 1, &last);
+}
+
+/* HWI ODP-6: its table has to be one, and it may stand for all there is. */
+static bool body_on_demand(const struct moor_mr_context *e, struct xlat *xlat)
+{
+	if (!e->length || !range_well_formed(e, xlat))
 		return false;
-	return !__builtin_add_overflow(xlat->offset, length - 1, &last);
+	xlat->on_demand = true;
+	return xlat->levels && xlat->memory == MOOR_MEMORY_HOST;
+}
+
+static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
+{
+	if (le32toh(e->access) & MOOR_ACCESS_ON_DEMAND)
+		return body_on_demand(e, xlat);
+	return e->length && le64toh(e->length) <= NIC_MAX_MR_SIZE &&
+	       range_well_formed(e, xlat);
 }
 
 /* Does the type have the form that HWI MR-3 and MR-4 give it, in its own range? */
@@ -208,6 +215,7 @@ uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 {
 	struct xlat_leaf leaf;
 	uint8_t syndrome;
+	uint64_t byte;
 
 	if (grant->kind == MR_KIND_ALL) {
 		*ptr = dma_map_ptr(nic->dma, grant->first + off, len,
@@ -215,18 +223,16 @@ uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		return *ptr && *len ? MOOR_SYN_NONE : MOOR_SYN_DMA;
 	}
 
+	byte = grant->first + off;
+	grant->wanted = byte;
 	if (nic->mr->strict)
-		syndrome = mr_strict_walk(nic, grant, grant->first + off,
-					  &leaf);
+		syndrome = mr_strict_walk(nic, grant, byte, &leaf);
 	else
-		syndrome = xlat_walk(nic, &grant->xlat, grant->first + off,
-				     &leaf, &grant->node);
-	if (!syndrome)
-		syndrome = xlat_host(nic, &grant->xlat, &leaf, len,
-				     grant->write, ptr);
-	if (syndrome == SYN_PAGE_FAULT)
-		grant->missing = grant->first + off;
-	return syndrome;
+		syndrome = xlat_walk(nic, &grant->xlat, byte, &leaf,
+				     &grant->node);
+	if (syndrome)
+		return syndrome;
+	return xlat_host(nic, &grant->xlat, &leaf, len, grant->write, ptr);
 }
 
 /* The bits of a key that revoke and query compare. */

@@ -31,7 +31,7 @@ struct mr_grant {
 	bool write;
 	bool relaxed;		/* writes may be reordered (HWI ORD-9) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */
-	uint64_t missing;	/* with SYN_PAGE_FAULT: the byte that is not there */
+	uint64_t wanted;	/* byte last asked for: with SYN_PAGE_FAULT it is absent */
 	struct xlat xlat;
 	struct xlat_node node;
 };
@@ -61,7 +61,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
  * @len:   bytes wanted; cut to what is contiguous
  * @ptr:   result
  *
- * Return: MOOR_SYN_NONE, or why not; with SYN_PAGE_FAULT the grant knows where.
+ * Return: MOOR_SYN_NONE, or why not; with SYN_PAGE_FAULT @grant->wanted is absent.
  */
 uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		     uint64_t *len, uint8_t **ptr);

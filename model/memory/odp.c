@@ -20,12 +20,12 @@ bool odp_describe(struct nic *nic, const struct stream *s, uint32_t end,
 
 	if (!dyn || !xlat.on_demand)
 		return false;
-	in_mr = grant->missing - xlat.offset;
+	in_mr = grant->wanted - xlat.offset;
 	if (in_mr >= le64toh(entry.length))
 		return false;
 	left = le64toh(entry.length) - in_mr;
 	/* A receive's segment may reach beyond its MR. */
-	at = s->granted_from + (uint32_t)(grant->missing - grant->first);
+	at = s->granted_from + (uint32_t)(grant->wanted - grant->first);
 	if (left > end - at)
 		left = end - at;
 

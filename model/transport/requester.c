@@ -197,6 +197,14 @@ static uint8_t check_first_bytes(struct nic *nic, struct request *r)
 	return MOOR_SYN_NONE;
 }
 
+/* What stops it before the responder sees anything (HWI RC-2, RC-3). */
+static uint8_t check_memory(struct nic *nic, struct request *r)
+{
+	uint8_t syndrome = check_sges(nic, r);
+
+	return syndrome ? syndrome : check_first_bytes(nic, r);
+}
+
 /* Return: the status with which the request fails, or MOOR_WC_SUCCESS. */
 static uint8_t check_request(struct nic *nic, const struct qp *qp,
 			     struct request *r, enum wqe_form form,
@@ -214,9 +222,7 @@ static uint8_t check_request(struct nic *nic, const struct qp *qp,
 	if (form == WQE_TOO_LONG ||
 	    (atomic && r->wqe.length != sizeof(uint64_t)))
 		return MOOR_WC_LOC_LEN_ERR;
-	*syndrome = check_sges(nic, r);
-	if (!*syndrome)
-		*syndrome = check_first_bytes(nic, r);
+	*syndrome = check_memory(nic, r);
 	return *syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
 }
 
@@ -489,9 +495,7 @@ static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 	if (qp->req.offset || r->answered)
 		return true;
 	stream_seek(&r->local, 0);
-	syndrome = check_sges(nic, r);
-	if (!syndrome)
-		syndrome = check_first_bytes(nic, r);
+	syndrome = check_memory(nic, r);
 	if (!syndrome)
 		return true;
 	if (!requester_waits(nic, qp, &r->local, &syndrome)) {
