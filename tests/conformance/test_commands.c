@@ -73,7 +73,10 @@ TEST_CASE(opcodes, "opcodes that there are not", "CMD-9 CMD-18 CMD-28 FEAT-2 RSV
 	for (opcode = 0; opcode < 256; opcode++) {
 		if (memchr(known, (int)opcode, sizeof(known)) ||
 		    (opcode == MOOR_CMD_MODIFY_CQ &&
-		     dev.features & MOOR_FEATURE_CQ_MODERATION))
+		     dev.features & MOOR_FEATURE_CQ_MODERATION) ||
+		    ((opcode == MOOR_CMD_MR_INVALIDATE ||
+		      opcode == MOOR_CMD_PAGE_RESPONSE) &&
+		     dev.features & MOOR_FEATURE_ODP))
 			continue;
 		cmd.opcode = (uint8_t)opcode;
 		cmd.reserved1 = opcode & 1;
@@ -130,6 +133,12 @@ TEST_CASE(reserved_fields, "each reserved byte of each command, and each behind 
 	struct moor_cmd_mr_revoke mr_revoke = {
 		.hdr.opcode = MOOR_CMD_MR_REVOKE, .count = 1,
 	};
+	struct moor_cmd_mr_invalidate invalidate = {
+		.hdr.opcode = MOOR_CMD_MR_INVALIDATE,
+	};
+	struct moor_cmd_page_response response = {
+		.hdr.opcode = MOOR_CMD_PAGE_RESPONSE,
+	};
 	struct moor_cmd_hdr hdr = { .opcode = MOOR_CMD_NOP };
 	struct qp qp, other;
 	unsigned int i;
@@ -178,6 +187,12 @@ TEST_CASE(reserved_fields, "each reserved byte of each command, and each behind 
 	BEHIND(gid);
 	BEHIND(mr_query);
 	BEHIND(mr_revoke);
+	if (dev.features & MOOR_FEATURE_ODP) {
+		TRY(invalidate, reserved1);
+		BEHIND(invalidate);
+		TRY(response, reserved1);
+		BEHIND(response);
+	}
 	reserved("the last byte", &hdr, sizeof(hdr), MOOR_CMD_SIZE - 1);
 #undef BEHIND
 #undef TRY

@@ -491,7 +491,8 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 		uint8_t opcode;
 	} commands[] = {
 		{ false, 0x7f }, { false, 0x24 }, { false, 0xff },
-		{ false, 0x43 }, { false, 0x44 },
+		{ f & MOOR_FEATURE_ODP, MOOR_CMD_MR_INVALIDATE },
+		{ f & MOOR_FEATURE_ODP, MOOR_CMD_PAGE_RESPONSE },
 		{ windows, MOOR_CMD_MR_WINDOWS },
 	}, wqes[] = {
 		{ false, 0x0b }, { false, 0x7f }, { false, 0x80 },
