@@ -22,7 +22,7 @@ struct fake_nic;
 #define FAKE_CONSUMER_FIRST	1024
 #define FAKE_NULL_LKEY		(1U << (32 - FAKE_MR_INDEX_BITS))
 #define FAKE_DB_PAGES		8
-#define FAKE_VECTORS		4
+#define FAKE_VECTORS		5
 #define FAKE_QP_INDEX_BITS	8
 #define FAKE_MAX_CQ		64
 #define FAKE_MAX_EQ		4
@@ -37,6 +37,7 @@ struct fake_nic;
 #define FAKE_DM_PAGES		16
 #define FAKE_DM_BYTES		(FAKE_DM_PAGES * MOOR_PAGE_SIZE)
 #define FAKE_BAR4_BYTES		(FAKE_DM_OFFSET + FAKE_DM_BYTES)	/* a power of two */
+#define FAKE_PAGE_REQUESTS	8
 #define FAKE_WINDOWS		(BIT(FAKE_MR_INDEX_BITS) - FAKE_CONSUMER_FIRST)
 
 /* What a test asks it to do wrong, or in another way than usual. */
@@ -74,6 +75,13 @@ struct fake_moderation {
 	u32 cqn;
 	u16 count;
 	u16 period;
+};
+
+/* A page request that a test has sent, and what became of it. */
+struct fake_page {
+	u32 token;		/* 0: none */
+	bool answered;
+	u8 status;		/* enum moor_page_status */
 };
 
 struct fake_qp {
@@ -132,6 +140,8 @@ struct fake_bind {
  * @cqs: completion queue numbers in use
  * @moderation: of a completion queue, as last set
  * @qps: queue pairs, by index
+ * @pages: page requests
+ * @invalidated: what the last MR_INVALIDATE said
  * @windows: by index: windows bound to that MR
  * @bindings: by index from FAKE_CONSUMER_FIRST on
  * @dm: on-NIC memory
@@ -173,6 +183,8 @@ struct fake_nic {
 	DECLARE_BITMAP(cqs, FAKE_MAX_CQ);
 	struct fake_moderation moderation;
 	struct fake_qp qps[1 << FAKE_QP_INDEX_BITS];
+	struct fake_page pages[FAKE_PAGE_REQUESTS];
+	struct moor_cmd_mr_invalidate invalidated;
 	u32 windows[1 << FAKE_MR_INDEX_BITS];
 	struct fake_window bindings[FAKE_WINDOWS];
 	u8 *dm;
@@ -215,6 +227,8 @@ void fake_nic_wake(struct fake_nic *nic);
 void fake_nic_deliver(struct fake_nic *nic);
 int fake_nic_thread(void *data);
 void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number);
+struct fake_page *fake_nic_page_request(struct fake_nic *nic,
+					const struct moor_page_request *request);
 void fake_violation(struct fake_nic *nic, const char *what);
 
 /* fake_command.c */

@@ -254,6 +254,50 @@ static u8 fake_mr_revoke(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
+/* HWI ODP-18 to ODP-22: what is invalidated is not mapped any more. */
+static u8 fake_mr_invalidate(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_mr_invalidate *cmd = data;
+	u64 first = le64_to_cpu(cmd->addr), length = le64_to_cpu(cmd->length);
+	const struct moor_mr_context *mr;
+	u64 dma, left;
+	u32 index;
+
+	if (!fake_mr_find(nic, le32_to_cpu(cmd->key), &index) ||
+	    index >= FAKE_CONSUMER_FIRST)
+		return MOOR_CMD_BAD_INDEX;
+	mr = &nic->mr[index];
+	if (!(le32_to_cpu(mr->access) & MOOR_ACCESS_ON_DEMAND))
+		return MOOR_CMD_BAD_STATE;
+	first -= le64_to_cpu(mr->iova);
+	if (!length || first >= le64_to_cpu(mr->length) ||
+	    length > le64_to_cpu(mr->length) - first)
+		return MOOR_CMD_BAD_PARAM;
+	if (fake_xlat_find(nic, &mr->xlat, first, false, &dma, &left) ||
+	    fake_xlat_find(nic, &mr->xlat, first + length - 1, false, &dma,
+			   &left))
+		fake_violation(nic, "what is still mapped is invalidated");
+	nic->invalidated = *cmd;
+	return MOOR_CMD_OK;
+}
+
+/* HWI ODP-13 */
+static u8 fake_page_response(struct fake_nic *nic, const void *data, void *out)
+{
+	const struct moor_cmd_page_response *cmd = data;
+	u32 token = le32_to_cpu(cmd->token);
+	struct fake_page *page = &nic->pages[token % FAKE_PAGE_REQUESTS];
+
+	if (cmd->status > MOOR_PAGE_FAILED)
+		return MOOR_CMD_BAD_PARAM;
+	if (!token || page->token != token || page->answered)
+		return MOOR_CMD_BAD_INDEX;
+	page->status = cmd->status;
+	/* A test that sees it looks at the rest. */
+	smp_store_release(&page->answered, true);
+	return MOOR_CMD_OK;
+}
+
 #define FAKE_VERB(code, name)						\
 	[MOOR_CMD_##code] = { sizeof(struct moor_cmd_##name), fake_##name }
 
@@ -273,6 +317,8 @@ static const struct fake_verb fake_verbs[] = {
 	FAKE_VERB(MR_REVOKE, mr_revoke),
 	FAKE_VERB(MR_QUERY, mr_query),
 	FAKE_VERB(MR_WINDOWS, mr_windows),
+	FAKE_VERB(MR_INVALIDATE, mr_invalidate),
+	FAKE_VERB(PAGE_RESPONSE, page_response),
 };
 
 /**
@@ -289,7 +335,11 @@ u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
 
 	if (cmd->hdr.opcode >= ARRAY_SIZE(fake_verbs) || !verb->run)
 		return MOOR_CMD_BAD_OPCODE;
-	/* What comes with windows is unknown to a NIC without (HWI FEAT-2). */
+	/* What comes with a feature is unknown to a NIC without (HWI FEAT-2). */
+	if ((cmd->hdr.opcode == MOOR_CMD_MR_INVALIDATE ||
+	     cmd->hdr.opcode == MOOR_CMD_PAGE_RESPONSE) &&
+	    !(fake_features(nic) & MOOR_FEATURE_ODP))
+		return MOOR_CMD_BAD_OPCODE;
 	if (cmd->hdr.opcode == MOOR_CMD_MR_WINDOWS &&
 	    !(fake_features(nic) & (MOOR_FEATURE_MW_TYPE_1 |
 				    MOOR_FEATURE_MW_TYPE_2B)))

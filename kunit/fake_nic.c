@@ -40,6 +40,7 @@ void fake_nic_reset(struct fake_nic *nic)
 	nic->fatal_code = 0;
 	memset(nic->eqs, 0, sizeof(nic->eqs));
 	memset(nic->qps, 0, sizeof(nic->qps));
+	memset(nic->pages, 0, sizeof(nic->pages));
 	memset(nic->windows, 0, sizeof(nic->windows));
 	memset(nic->revoked, 0, sizeof(nic->revoked));
 	memset(nic->bindings, 0, sizeof(nic->bindings));
@@ -53,7 +54,7 @@ u64 fake_features(const struct fake_nic *nic)
 {
 	return (MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS |
 		MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B |
-		MOOR_FEATURE_FAST_REG | MOOR_FEATURE_DM |
+		MOOR_FEATURE_FAST_REG | MOOR_FEATURE_ODP | MOOR_FEATURE_DM |
 		MOOR_FEATURE_CQ_MODERATION | MOOR_FEATURE_UC) &
 	       ~nic->behave.no_features;
 }
@@ -264,8 +265,24 @@ static u32 fake_commands(struct fake_nic *nic)
 	return count;
 }
 
+/* Write what an event has before its phase, and raise its vector (HWI 9). */
+static void fake_eq_write(struct fake_nic *nic, u32 eqn, const void *event)
+{
+	struct fake_eq *eq = &nic->eqs[eqn];
+	struct moor_eqe *eqe = (struct moor_eqe *)fake_dma(eq->base) +
+			       (eq->producer & (BIT(eq->log_size) - 1));
+	u32 phase = !(eq->producer >> eq->log_size & 1);
+
+	memcpy(eqe, event, offsetof(struct moor_eqe, phase));
+	/* The phase goes last. */
+	smp_store_release(&eqe->phase, cpu_to_le32(phase));
+	eq->producer++;
+	set_bit(eq->vector, nic->msix_pending);
+	fake_nic_wake(nic);
+}
+
 /**
- * fake_nic_event - write an event and raise its vector (HWI 9)
+ * fake_nic_event - an event
  * @nic: NIC
  * @eqn: EQ
  * @type: enum moor_event_type
@@ -275,18 +292,33 @@ static u32 fake_commands(struct fake_nic *nic)
  */
 void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number)
 {
-	struct fake_eq *eq = &nic->eqs[eqn];
-	struct moor_eqe *eqe = (struct moor_eqe *)fake_dma(eq->base) +
-			       (eq->producer & (BIT(eq->log_size) - 1));
-	u32 phase = !(eq->producer >> eq->log_size & 1);
+	const struct moor_eqe event = {
+		.type = type,
+		.number = cpu_to_le32(number),
+	};
 
-	eqe->type = type;
-	eqe->number = cpu_to_le32(number);
-	/* The phase goes last. */
-	smp_store_release(&eqe->phase, cpu_to_le32(phase));
-	eq->producer++;
-	set_bit(eq->vector, nic->msix_pending);
-	fake_nic_wake(nic);
+	fake_eq_write(nic, eqn, &event);
+}
+
+/**
+ * fake_nic_page_request - ask for a page
+ * @nic: NIC
+ * @request: event; its token is not 0 and among the last FAKE_PAGE_REQUESTS unique
+ *
+ * Return: where the answer will be.
+ */
+struct fake_page *fake_nic_page_request(struct fake_nic *nic,
+					const struct moor_page_request *request)
+{
+	u32 token = le32_to_cpu(request->token);
+	struct fake_page *page = &nic->pages[token % FAKE_PAGE_REQUESTS];
+	unsigned long flags;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	*page = (struct fake_page){ .token = token };
+	fake_eq_write(nic, MOOR_EQ_PAGE_REQUEST, request);
+	spin_unlock_irqrestore(&nic->lock, flags);
+	return page;
 }
 
 /* What is no doorbell and reaches the NIC without a kick. */

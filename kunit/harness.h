@@ -87,6 +87,8 @@ void moor_user_answer(struct kunit *test, struct moor_user *user, void *to,
 /* region.c */
 struct ib_pd *moor_kunit_pd(struct kunit *test);
 void moor_kunit_pd_free(struct kunit *test, struct ib_pd *pd);
+struct ib_mr *moor_kunit_reg_as(struct ib_pd *pd, u64 start, u64 length,
+				u64 iova, int access, struct ib_udata *udata);
 struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			     int access);
 int moor_kunit_dereg(struct ib_mr *mr);

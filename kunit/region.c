@@ -34,19 +34,21 @@ void moor_kunit_pd_free(struct kunit *test, struct ib_pd *pd)
 }
 
 /**
- * moor_kunit_reg - register memory
+ * moor_kunit_reg_as - register memory
  * @pd: protection domain
  * @start: address of the first byte
  * @length: bytes
  * @iova: what the wire calls the first byte
  * @access: IB_ACCESS_*
+ * @udata: of a process, or NULL
  *
  * Return: what moor_reg_user_mr() does, for moor_kunit_dereg()
  */
-struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
-			     int access)
+struct ib_mr *moor_kunit_reg_as(struct ib_pd *pd, u64 start, u64 length,
+				u64 iova, int access, struct ib_udata *udata)
 {
-	struct ib_mr *mr = moor_reg_user_mr(pd, start, length, iova, access, NULL);
+	struct ib_mr *mr = moor_reg_user_mr(pd, start, length, iova, access,
+					    udata);
 
 	if (IS_ERR(mr))
 		return mr;
@@ -58,6 +60,12 @@ struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	rdma_restrack_set_name(&mr->res, NULL);
 	rdma_restrack_add(&mr->res);
 	return mr;
+}
+
+struct ib_mr *moor_kunit_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+			     int access)
+{
+	return moor_kunit_reg_as(pd, start, length, iova, access, NULL);
 }
 
 int moor_kunit_dereg(struct ib_mr *mr)

@@ -48,7 +48,8 @@ static void check_access(struct kunit *test)
 			u32 missing = access & ~(KNOWN | IB_ACCESS_OPTIONAL);
 			struct moor_registration reg = {};
 			struct moor_refusal why = {};
-			int err = moor_mr_check_access(access, &why);
+			int err = moor_mr_check_access(MOOR_ACCESS_SUPPORTED,
+						       access, &why);
 
 			sets++;
 			if (missing) {

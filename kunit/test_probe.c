@@ -154,7 +154,7 @@ static void probe_attributes(struct kunit *test)
 			FAKE_CONSUMER_FIRST - MOOR_MR_INDEX_FIRST);
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_cq, FAKE_MAX_CQ);
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.num_comp_vectors,
-			min(num_online_cpus(), FAKE_VECTORS - 2U));
+			min(num_online_cpus(), FAKE_VECTORS - 3U));
 	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &port), 0);
 	KUNIT_EXPECT_TRUE(test, netif_carrier_ok(mdev->netdev));
 	KUNIT_EXPECT_EQ(test, port.gid_tbl_len, 16);

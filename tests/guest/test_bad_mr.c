@@ -19,6 +19,7 @@
 
 #define PAGE		4096UL
 #define LOCAL		IBV_ACCESS_LOCAL_WRITE
+#define ON_DEMAND	(LOCAL | IBV_ACCESS_ON_DEMAND)
 #define MEMLOCK_PAGES	256UL
 #define NOBODY		65534
 
@@ -109,9 +110,15 @@ static void test_flags(uint8_t *buf)
 		"remote write without local write");
 	refused(buf, PAGE, va, IBV_ACCESS_REMOTE_ATOMIC, EINVAL,
 		"remote atomic without local write");
-	refused(buf, PAGE, va, LOCAL | IBV_ACCESS_ON_DEMAND, EOPNOTSUPP,
-		"on demand");
-	refused(buf, PAGE, va, LOCAL | IBV_ACCESS_HUGETLB, EOPNOTSUPP, "hugetlb");
+	refused(NULL, SIZE_MAX, PAGE, ON_DEMAND, EINVAL,
+		"all memory on demand, with an address");
+	refused(NULL, SIZE_MAX, 0, ON_DEMAND | IBV_ACCESS_ZERO_BASED, EINVAL,
+		"all memory on demand, zero based");
+	refused(NULL, SIZE_MAX, 0, ON_DEMAND | IBV_ACCESS_HUGETLB, EINVAL,
+		"all memory on demand, in huge pages");
+	refused(NULL, SIZE_MAX, 0, LOCAL, EINVAL, "all memory, pinned");
+	refused(buf, PAGE, va, LOCAL | IBV_ACCESS_HUGETLB, EOPNOTSUPP,
+		"huge pages, pinned");
 	refused(buf, PAGE, va, LOCAL | 1U << 12, EINVAL, "an unknown flag");
 	accepted(buf, PAGE, va, 0, "local read alone");
 	accepted(buf, PAGE, va, IBV_ACCESS_REMOTE_READ, "remote read");

@@ -191,8 +191,6 @@ static void test_errors(void)
 		     "remote write without local write");
 	expect_error(mr, rights, NULL, NULL, 0,
 		     REDUCED | IBV_ACCESS_HUGETLB, EOPNOTSUPP, "huge pages");
-	expect_error(mr, trans | rights, NULL, new_buf, LENGTH,
-		     REDUCED | IBV_ACCESS_ON_DEMAND, EOPNOTSUPP, "on demand");
 	tap_is(ibv_dereg_mr(mr), 0, "after all the errors: dereg");
 	munmap(hole, 4 * PAGE);
 	munmap(read_only, PAGE);

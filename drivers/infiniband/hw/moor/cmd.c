@@ -11,7 +11,7 @@
 #include "regs.h"
 
 #define MOOR_CMD_LOG_SIZE	7
-#define MOOR_CMD_URGENT		8	/* entries kept for invalidations */
+#define MOOR_CMD_URGENT		8U	/* entries kept for invalidations */
 #define MOOR_CMD_POLL_NS	(20 * NSEC_PER_USEC)
 #define MOOR_CMD_LOOK_MS	500	/* between looks at STATUS while asleep */
 #define MOOR_CMD_TIMEOUT_MS	20000
@@ -54,7 +54,7 @@ int moor_cmdq_init(struct moor_dev *mdev)
 		goto free_slots;
 	bitmap_fill(cmdq->free_tags, entries);
 	if (moor_has_odp(mdev))
-		cmdq->urgent_tags = min(entries / 2, MOOR_CMD_URGENT);
+		cmdq->urgent_tags = clamp(entries / 4, 1U, MOOR_CMD_URGENT);
 
 	cmdq->ring = dma_alloc_coherent(dev, entries * MOOR_CMD_SIZE,
 					&cmdq->ring_dma, GFP_KERNEL);
@@ -180,31 +180,32 @@ irqreturn_t moor_cmd_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static bool moor_cmd_try_tag(struct moor_dev *mdev, u32 first, int *tag)
+static bool moor_cmd_try_tag(struct moor_dev *mdev, u32 limit, int *tag)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
-	u32 entries = moor_cmdq_entries(cmdq);
 
 	do {
-		*tag = find_next_bit(cmdq->free_tags, entries, first);
-		if (*tag >= entries)
+		*tag = find_first_bit(cmdq->free_tags, limit);
+		if (*tag >= limit)
 			return moor_is_dead(mdev);
 	} while (!test_and_clear_bit(*tag, cmdq->free_tags));
 	return true;
 }
 
 /*
- * A tag also stands for room in both rings. The first ones are for invalidations:
+ * A tag also stands for room in both rings. The last ones are for invalidations:
  * who waits for those may hold up all who need memory. Negative: the device is dead.
  */
 static int moor_cmd_get_tag(struct moor_dev *mdev, u8 opcode)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
-	u32 first = opcode == MOOR_CMD_MR_INVALIDATE ? 0 : cmdq->urgent_tags;
+	u32 limit = moor_cmdq_entries(cmdq);
 	int tag;
 
-	wait_event(cmdq->tag_wait, moor_cmd_try_tag(mdev, first, &tag));
-	return tag < moor_cmdq_entries(cmdq) ? tag : -EIO;
+	if (opcode != MOOR_CMD_MR_INVALIDATE)
+		limit -= cmdq->urgent_tags;
+	wait_event(cmdq->tag_wait, moor_cmd_try_tag(mdev, limit, &tag));
+	return tag < limit ? tag : -EIO;
 }
 
 static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)

@@ -123,11 +123,16 @@ static int moor_alloc_tables(struct moor_dev *mdev)
 	err = moor_dm_init(mdev);
 	if (err)
 		goto destroy_mrs;
-	err = moor_cmdq_init(mdev);
+	err = moor_odp_init(mdev);
 	if (err)
 		goto destroy_dm;
+	err = moor_cmdq_init(mdev);
+	if (err)
+		goto destroy_odp;
 	return 0;
 
+destroy_odp:
+	moor_odp_destroy(mdev);
 destroy_dm:
 	moor_dm_destroy(mdev);
 destroy_mrs:
@@ -150,6 +155,7 @@ unmap_doorbells:
 static void moor_free_tables(struct moor_dev *mdev)
 {
 	moor_cmdq_destroy(mdev);
+	moor_odp_destroy(mdev);
 	moor_dm_destroy(mdev);
 	moor_mr_table_destroy(mdev);
 	moor_nodes_destroy(mdev);

@@ -114,7 +114,7 @@ struct moor_cmd_slot {
  *	of its uses: an answer that comes twice does not pass for the answer to
  *	the command after
  * @free_tags: bit n: @slots[n] is free
- * @urgent_tags: the first of them, kept for invalidations, which reclaim waits for
+ * @urgent_tags: the last of them, kept for invalidations, which reclaim waits for
  * @tag_wait: who waits for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
  * @producer: free-running index of the next command
@@ -329,6 +329,8 @@ struct moor_function {
  * @fast_mrs: fast-registration MRs by index; who loads from it does so under RCU
  * @mrs: context table
  * @dm: on-NIC memory
+ * @zeros: what the device reads where a process has not written, with ODP
+ * @zeros_dma: its DMA address
  * @refusals: registrations that failed
  * @debugfs: directory
  */
@@ -368,6 +370,8 @@ struct moor_dev {
 	struct xarray fast_mrs;
 	struct moor_mr_table mrs;
 	struct moor_dm_pool dm;
+	struct page *zeros;
+	dma_addr_t zeros_dma;
 	struct moor_refusals refusals;
 	struct dentry *debugfs;
 };

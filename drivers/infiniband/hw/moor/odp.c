@@ -29,6 +29,39 @@
 /* Times that invalidations may get in the way before the device asks anew. */
 #define MOOR_ODP_TRIES	16
 
+/**
+ * moor_odp_init - what all translations of a device share
+ * @mdev: device
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_odp_init(struct moor_dev *mdev)
+{
+	struct device *dev = &mdev->pdev->dev;
+
+	if (!moor_has_odp(mdev))
+		return 0;
+	mdev->zeros = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	if (!mdev->zeros)
+		return -ENOMEM;
+	mdev->zeros_dma = dma_map_page(dev, mdev->zeros, 0, PAGE_SIZE,
+				       DMA_TO_DEVICE);
+	if (dma_mapping_error(dev, mdev->zeros_dma)) {
+		__free_page(mdev->zeros);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void moor_odp_destroy(struct moor_dev *mdev)
+{
+	if (!moor_has_odp(mdev))
+		return;
+	dma_unmap_page(&mdev->pdev->dev, mdev->zeros_dma, PAGE_SIZE,
+		       DMA_TO_DEVICE);
+	__free_page(mdev->zeros);
+}
+
 static u64 moor_branch_end(const struct moor_branch *branch)
 {
 	return branch->start + MOOR_BRANCH_SIZE;
@@ -120,13 +153,13 @@ static void moor_branch_unmap_page(struct moor_branch *branch, u32 index,
 	struct moor_odp *odp = branch->odp;
 
 	lockdep_assert_held(&branch->lock);
-	if (!page->pte)
-		return;
-	dma_unmap_page(&odp->mdev->pdev->dev, page->pte & MOOR_PTE_ADDR, size,
-		       moor_odp_direction(odp));
-	if (page->pte & MOOR_PTE_WRITABLE)
-		set_page_dirty(compound_head(page->page));
-	page->pte = 0;
+	if (page->page) {
+		dma_unmap_page(&odp->mdev->pdev->dev, page->pte & MOOR_PTE_ADDR,
+			       size, moor_odp_direction(odp));
+		if (page->pte & MOOR_PTE_WRITABLE)
+			set_page_dirty(compound_head(page->page));
+	}
+	*page = (struct moor_odp_page){};
 }
 
 static void moor_branch_unmap(struct moor_branch *branch, u32 first, u32 end)
@@ -428,6 +461,32 @@ static bool moor_pfn_is_huge(unsigned long pfn)
 }
 
 /*
+ * Map a page for DMA. In place of the kernel's page of zeros, which everybody reads
+ * who has not written yet, the device has one of its own: that one is part of the
+ * kernel's image.
+ */
+static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
+			     unsigned long pfn, size_t size)
+{
+	struct device *dev = &odp->mdev->pdev->dev;
+	struct page *from = hmm_pfn_to_page(pfn);
+	dma_addr_t dma;
+
+	if (is_zero_pfn(page_to_pfn(from))) {
+		page->pte = odp->mdev->zeros_dma;
+		return 0;
+	}
+	if (is_pci_p2pdma_page(from))
+		return -EFAULT;
+	dma = dma_map_page(dev, from, 0, size, moor_odp_direction(odp));
+	if (dma_mapping_error(dev, dma))
+		return -ENOMEM;
+	page->page = from;
+	page->pte = dma;
+	return 0;
+}
+
+/*
  * Enter a page, or add the right to write one that is entered. The store is one of
  * eight bytes (HWI ODP-18).
  */
@@ -435,20 +494,14 @@ static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 			   unsigned long pfn, __le64 *entry)
 {
 	struct moor_odp_page *page = &branch->pages[index];
-	struct device *dev = &branch->odp->mdev->pdev->dev;
 	u64 bits = moor_odp_bits(branch->odp, pfn);
-	dma_addr_t dma;
+	int err;
 
 	lockdep_assert_held(&branch->lock);
 	if (!page->pte) {
-		page->page = hmm_pfn_to_page(pfn);
-		if (is_pci_p2pdma_page(page->page))
-			return -EFAULT;
-		dma = dma_map_page(dev, page->page, 0, size,
-				   moor_odp_direction(branch->odp));
-		if (dma_mapping_error(dev, dma))
-			return -ENOMEM;
-		page->pte = dma;
+		err = moor_odp_map_page(branch->odp, page, pfn, size);
+		if (err)
+			return err;
 		branch->present += size >> MOOR_MIN_PAGE_SHIFT;
 	}
 	if (bits & ~page->pte) {

@@ -24,7 +24,10 @@ struct moor_ucontext;
 #define MOOR_BRANCH_SHIFT	(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT)
 #define MOOR_BRANCH_SIZE	BIT_ULL(MOOR_BRANCH_SHIFT)
 
-/* A page as the device may have it: an entry of the table, 0 for none. */
+/*
+ * A page as the device may have it: an entry of the table, 0 for none, and what was
+ * mapped for it: NULL for zeros.
+ */
 struct moor_odp_page {
 	u64 pte;
 	struct page *page;
@@ -205,6 +208,8 @@ static inline bool moor_reg_is_implicit(const struct moor_registration *reg)
 }
 
 /* odp.c */
+int moor_odp_init(struct moor_dev *mdev);
+void moor_odp_destroy(struct moor_dev *mdev);
 int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why);
 void moor_odp_release(struct moor_odp *odp);

@@ -198,7 +198,7 @@ static u64 moor_half_window(struct moor_half *half,
 				     MOOR_AHEAD_MAX);
 	else
 		half->window = 0;
-	return max_t(u64, half->window, fault->length);
+	return max3(half->window, (u64)fault->length, 1ULL);
 }
 
 /* Nothing in the event is to be relied on. */
