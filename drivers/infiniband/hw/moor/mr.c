@@ -321,6 +321,7 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 		.length = length,
 		.access = access,
 	};
+	struct moor_ucontext *uctx;
 	struct moor_mr *mr;
 	int err;
 
@@ -328,10 +329,9 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	if (err)
 		return ERR_PTR(err);
 
-	mr = moor_mr_create(ibpd, rdma_udata_to_drv_context(udata,
-							   struct moor_ucontext,
-							   ibucontext),
-			    iova, &why);
+	uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
+					 ibucontext);
+	mr = moor_mr_create(ibpd, uctx, iova, &why);
 	if (IS_ERR(mr)) {
 		moor_refuse(to_mdev(ibpd->device), udata, &why, PTR_ERR(mr));
 		return ERR_CAST(mr);

@@ -207,6 +207,31 @@ static inline bool moor_reg_is_implicit(const struct moor_registration *reg)
 	return !reg->start && reg->length == U64_MAX;
 }
 
+static inline u64 moor_branch_end(const struct moor_branch *branch)
+{
+	return branch->start + MOOR_BRANCH_SIZE;
+}
+
+static inline unsigned long moor_branch_id(const struct moor_odp *odp, u64 addr)
+{
+	return (addr - odp->base) >> MOOR_BRANCH_SHIFT;
+}
+
+static inline u32 moor_page_index(const struct moor_branch *branch, u64 addr)
+{
+	return (addr - branch->start) >> MOOR_MIN_PAGE_SHIFT;
+}
+
+static inline __le64 *moor_node_entries(const struct moor_table *table)
+{
+	return table->nodes->pte;
+}
+
+static inline __le64 moor_node_entry(const struct moor_table *table)
+{
+	return cpu_to_le64(table->nodes->dma | MOOR_PTE_PRESENT);
+}
+
 /* odp.c */
 int moor_odp_init(struct moor_dev *mdev);
 void moor_odp_destroy(struct moor_dev *mdev);
@@ -215,14 +240,33 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 void moor_odp_release(struct moor_odp *odp);
 void moor_odp_put(struct moor_odp *odp);
 void moor_odp_leaving(struct moor_odp *odp, bool leaving);
-long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write);
+void moor_odp_fence(struct moor_odp *odp, u64 start, u64 end);
+void moor_odp_emptied(struct moor_branch *branch);
+long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
+		  u32 *fresh);
+
+/* odp_tree.c */
+int moor_odp_alloc_node(struct moor_odp *odp, struct moor_table *table);
+void moor_odp_free_node(struct moor_odp *odp, struct moor_table *table);
+struct moor_branch *moor_branch_get(struct moor_odp *odp, u64 addr);
+void moor_branch_free(struct moor_branch *branch);
+void moor_odp_free_tree(struct moor_odp *odp);
+
+/* odp_page.c */
+extern const struct mmu_interval_notifier_ops moor_branch_ops;
+
+bool moor_branch_is_empty(struct moor_branch *branch);
+void moor_branch_drop_pages(struct moor_branch *branch);
+long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
+			   bool write);
 
 /* odp_fault.c */
 int moor_faults_open(struct moor_ucontext *uctx);
 void moor_faults_close(struct moor_ucontext *uctx);
 void moor_faults_put(struct moor_fault_queue *queue);
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
-long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write);
+long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
+		    u32 *fresh);
 struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn);
 void moor_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,

@@ -56,14 +56,15 @@ static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
 	return 0;
 }
 
-/* What the process has is entered, and what it has not skipped. */
-static long moor_advice_look(const struct moor_advice *piece, u64 start)
+/* What the process has is entered, and what it has not is passed over. */
+static long moor_advice_look(const struct moor_advice *piece, u64 start,
+			     u32 *fresh)
 {
 	u64 end = min3(PAGE_ALIGN(piece->end), PAGE_ALIGN(piece->odp->end),
 		       ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
-	long pages = moor_odp_map(piece->odp, start, end, false);
+	long pages = moor_odp_map(piece->odp, start, end, false, fresh);
 
-	return pages ?: (end - start) >> PAGE_SHIFT;
+	return pages < 0 ? pages : (end - start) >> PAGE_SHIFT;
 }
 
 static int moor_advice_follow(const struct moor_advice *piece,
@@ -71,23 +72,24 @@ static int moor_advice_follow(const struct moor_advice *piece,
 {
 	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	u64 start = ALIGN_DOWN(piece->start, PAGE_SIZE);
-	long pages;
+	u32 fresh = 0;
+	long pages = 1;
 
-	while (start < piece->end) {
+	while (start < piece->end && pages > 0) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
 		if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-			pages = moor_advice_look(piece, start);
+			pages = moor_advice_look(piece, start, &fresh);
 		else
 			pages = moor_odp_fault(piece->odp, start, piece->end,
-					       write);
-		if (pages < 0)
-			return pages;
-		if (!pages || fatal_signal_pending(current))
-			return -EAGAIN;
-		atomic64_add(pages, &piece->odp->counters.prefetch);
-		start += pages * PAGE_SIZE;
+					       write, &fresh);
+		if (pages > 0)
+			start += pages * PAGE_SIZE;
 		cond_resched();
 	}
-	return 0;
+	atomic64_add(fresh, &piece->odp->counters.prefetch);
+	/* None: it went away as fast as it came. */
+	return pages < 0 ? pages : pages ? 0 : -EAGAIN;
 }
 
 static int moor_prefetch_run(const struct moor_prefetch *prefetch)

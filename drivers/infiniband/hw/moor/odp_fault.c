@@ -124,6 +124,7 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
  * @addr: address in the process
  * @end: behind the last byte that is wanted
  * @write: to be written
+ * @fresh: pages that were entered are added
  *
  * Fewer are entered if the branch or the mapping ends before, or if something gets
  * in the way behind the first.
@@ -133,7 +134,8 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
  * Return: pages from that of @addr on that the device can use; 0 if they went away
  * as fast as they came; or an errno if the first one is not to be had.
  */
-long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write)
+long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
+		    u32 *fresh)
 {
 	u64 start = ALIGN_DOWN(addr, PAGE_SIZE);
 	long pages;
@@ -147,7 +149,8 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write)
 		pages = moor_odp_populate(odp, start, end, write);
 		if (pages > 0)
 			pages = moor_odp_map(odp, start,
-					     start + pages * PAGE_SIZE, write);
+					     start + pages * PAGE_SIZE, write,
+					     fresh);
 		if (pages)
 			return pages;
 	}
@@ -208,13 +211,15 @@ static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
 	u64 offset = fault->addr - odp->iova;
 	u64 length = odp->end - odp->start;
 	u64 start, window;
+	u32 fresh = 0;
 	long pages;
 
 	if (offset >= length)
 		return -EFAULT;
 	window = min(moor_half_window(half, fault), length - offset);
 	start = odp->start + offset;
-	pages = moor_odp_fault(odp, start, start + window, fault->write);
+	pages = moor_odp_fault(odp, start, start + window, fault->write,
+			       &fresh);
 	if (pages < 0)
 		return pages;
 	half->next_key = fault->key;
@@ -223,24 +228,35 @@ static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
 	return 0;
 }
 
-static int moor_half_fault(struct moor_half *half,
-			   const struct moor_page_fault *fault)
+static struct moor_odp *moor_half_find(struct moor_half *half, u32 key)
 {
-	struct moor_pager *pager = half->pager;
 	struct moor_odp *odp = ERR_PTR(-ENOENT);
-	int err;
+	struct moor_pager *pager = half->pager;
 
 	mutex_lock(&pager->lock);
 	if (pager->mdev)
-		odp = moor_odp_get(pager->mdev, fault->key, pager->pdn);
+		odp = moor_odp_get(pager->mdev, key, pager->pdn);
 	mutex_unlock(&pager->lock);
-	if (IS_ERR(odp))
-		return PTR_ERR(odp);
-	atomic64_inc(&odp->counters.faults);
-	err = moor_half_resolve(half, odp, fault);
-	if (!err)
-		atomic64_inc(&odp->counters.handled);
-	moor_odp_put(odp);
+	return odp;
+}
+
+static int moor_half_fault(struct moor_half *half,
+			   const struct moor_page_fault *fault)
+{
+	struct moor_odp *odp;
+	int err;
+
+	/* Who was re-registered meanwhile is found again, with what he is now. */
+	do {
+		odp = moor_half_find(half, fault->key);
+		if (IS_ERR(odp))
+			return PTR_ERR(odp);
+		atomic64_inc(&odp->counters.faults);
+		err = moor_half_resolve(half, odp, fault);
+		if (!err)
+			atomic64_inc(&odp->counters.handled);
+		moor_odp_put(odp);
+	} while (err == -ESTALE);
 	return err;
 }
 

@@ -145,6 +145,7 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		.length = length,
 		.access = access,
 	};
+	struct moor_ucontext *uctx;
 	bool other;
 	int err;
 
@@ -152,10 +153,9 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (err)
 		return ERR_PTR(err);
 
-	err = moor_rereg_prepare(ibmr, rdma_udata_to_drv_context(udata,
-								 struct moor_ucontext,
-								 ibucontext),
-				 &next, flags, iova, ibpd, &why);
+	uctx = rdma_udata_to_drv_context(udata, struct moor_ucontext,
+					 ibucontext);
+	err = moor_rereg_prepare(ibmr, uctx, &next, flags, iova, ibpd, &why);
 	if (err)
 		goto refuse;
 	other = next.umem != old.umem || next.odp != old.odp;
