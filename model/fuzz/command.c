@@ -19,6 +19,8 @@ union any_command {
 	struct moor_cmd_mr_revoke revoke;
 	struct moor_cmd_mr_query query;
 	struct moor_cmd_mr_windows windows;
+	struct moor_cmd_mr_invalidate invalidate;
+	struct moor_cmd_page_response response;
 	uint64_t words[MOOR_CMD_SIZE / 8];
 };
 
@@ -69,6 +71,17 @@ static void fill_modify(struct moor_cmd_modify_qp *modify, struct input *in)
 	modify->retry_cnt = (uint8_t)input_below(in, 9);
 	modify->dgid[0] = 0xfe;
 	modify->dgid[1] = 0x80;
+}
+
+/* Of a half of one of the QPs, mostly. */
+static uint32_t some_token(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	const struct qp *qp = qp_find(w->nic, WORLD_QPN(how & 1));
+
+	if (!qp || how & 0x80)
+		return (uint32_t)some_number(in);
+	return how & 2 ? qp->resp.half.token : qp->req.half.token;
 }
 
 /* What the opcode needs; the numbers are the input's. */
@@ -127,6 +140,15 @@ static void fill(union any_command *cmd, struct input *in)
 		cmd->windows.cursor = input_u8(in) & 1 ? some_index(in) : 0;
 		cmd->windows.buffer = some_addr(in) & ~0xfffull;
 		break;
+	case MOOR_CMD_MR_INVALIDATE:
+		cmd->invalidate.key = some_key(in);
+		cmd->invalidate.addr = page_addr(PAGE_DATA) + some_number(in);
+		cmd->invalidate.length = some_number(in);
+		break;
+	case MOOR_CMD_PAGE_RESPONSE:
+		cmd->response.token = some_token(in);
+		cmd->response.status = (uint8_t)input_below(in, 3);
+		break;
 	default:
 		/* QUERY and DESTROY begin with a number; QPs have odd ones. */
 		cmd->words[1] = cmd->any.hdr.opcode < MOOR_CMD_CREATE_QP ?
@@ -144,7 +166,7 @@ static void one_command(struct input *in)
 		MOOR_CMD_CREATE_QP, MOOR_CMD_MODIFY_QP, MOOR_CMD_QUERY_QP,
 		MOOR_CMD_DESTROY_QP, MOOR_CMD_SET_GID, MOOR_CMD_MR_REVOKE,
 		MOOR_CMD_MR_QUERY, MOOR_CMD_MR_WINDOWS, MOOR_CMD_MR_INVALIDATE,
-		MOOR_CMD_MODIFY_CQ, 0x77,
+		MOOR_CMD_MODIFY_CQ, MOOR_CMD_PAGE_RESPONSE,
 	};
 	union any_command cmd = { 0 };
 	uint8_t which = input_u8(in), odd;

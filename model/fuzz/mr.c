@@ -42,6 +42,9 @@ static uint8_t *reference_dma(uint64_t addr, bool write)
 	return NULL;
 }
 
+/* Why reference_walk() found nothing: a page is absent, no more (HWI ODP-7). */
+static bool reference_waits;
+
 /* HWI XLT-4 to XLT-10, from the root for each byte. Return: where it is, or NULL. */
 static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 {
@@ -49,6 +52,7 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	unsigned int height;
 	__uint128_t size = 0, addr;
 
+	reference_waits = false;
 	/* The root is an entry like others, and of the kind that its levels ask for. */
 	if (!(entry & MOOR_PTE_PRESENT) || entry & MOOR_PTE_RESERVED ||
 	    !(entry & MOOR_PTE_LEAF) != !!x->levels ||
@@ -64,6 +68,7 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 		if (!node)
 			return NULL;
 		entry = le64toh(node[byte / size % 512]);
+		reference_waits = x->on_demand && !(entry & MOOR_PTE_PRESENT);
 		if (!(entry & MOOR_PTE_PRESENT) || entry & MOOR_PTE_RESERVED)
 			return NULL;
 		if (entry & MOOR_PTE_LEAF)
@@ -73,11 +78,13 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	}
 	if (x->levels && !height)
 		return NULL;
-	if (write && !(entry & MOOR_PTE_WRITABLE))
-		return NULL;
-	addr = (entry & MOOR_PTE_ADDR) + (x->levels ? byte % size : (__uint128_t)byte);
 	if (x->levels && (entry & MOOR_PTE_ADDR) + size > (__uint128_t)1 << 64)
 		return NULL;
+	if (write && !(entry & MOOR_PTE_WRITABLE)) {
+		reference_waits = x->on_demand;
+		return NULL;
+	}
+	addr = (entry & MOOR_PTE_ADDR) + (x->levels ? byte % size : (__uint128_t)byte);
 	if (x->memory == MOOR_MEMORY_NIC)
 		return addr < NIC_DM_SIZE ? w->db_bar + NIC_DM_OFFSET + addr :
 					    NULL;
@@ -125,7 +132,12 @@ static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
 					       grant->write);
 		run = len - off;
 		syndrome = mr_grant_ptr(w->nic, grant, off, &run, &ptr);
-		if (compare && !syndrome != !!first)
+		if (compare && (!syndrome != !!first ||
+				(syndrome == SYN_PAGE_FAULT) != reference_waits))
+			abort();
+		if (syndrome == SYN_PAGE_FAULT &&
+		    (!grant->xlat.on_demand ||
+		     grant->wanted != grant->first + off))
 			abort();
 		if (syndrome)
 			return;
@@ -254,6 +266,29 @@ static void check_list(const struct mr_actor *actor)
 	}
 }
 
+/* What is found after it is what the table holds, whatever was known before. */
+static void invalidate_range(struct input *in)
+{
+	struct moor_cmd_mr_invalidate cmd = {
+		.hdr.opcode = MOOR_CMD_MR_INVALIDATE, .key = some_key(in),
+	};
+	const struct moor_mr_context *e = entry_of(cmd.key >> 16);
+	const struct mr_actor actor = { .qpn = 77, .pd = le32toh(e->pd) };
+	struct mr_grant grant;
+
+	cmd.addr = e->iova + some_number(in);
+	cmd.length = some_number(in);
+	if (cmd.length < 8)
+		cmd.length += e->iova + e->length - cmd.addr;
+	if (command(&cmd, sizeof(cmd)))
+		return;
+	fuzz_reached++;
+	if (!mr_grant_access(w->nic, &actor, cmd.key, cmd.addr, cmd.length, 0,
+			     &grant))
+		check_runs(&grant, cmd.length, !w->dma_changed &&
+			   w->nic->bus_master);
+}
+
 static void revoke_or_ask(struct input *in)
 {
 	struct moor_cmd_mr_revoke revoke = {
@@ -265,8 +300,13 @@ static void revoke_or_ask(struct input *in)
 		.buffer = page_addr(PAGE_DATA + 15),
 	};
 	uint8_t how = input_u8(in);
-	uint32_t key = some_key(in);
+	uint32_t key;
 
+	if (how & 0x40) {
+		invalidate_range(in);
+		return;
+	}
+	key = some_key(in);
 	switch (how & 3) {
 	case 0:
 		query.key = key;

@@ -37,17 +37,23 @@ static uint32_t posted_before;
 
 /*
  * Pages of PAGE_DATA: what anybody may use, but for the edges of its MR; what may be
- * read; what is written by who has it alone; and what belongs to no MR.
+ * read; what is written by who has it alone; what belongs to no MR; and what comes
+ * and goes.
  */
 #define PAGES_OPEN	(PAGE_DATA + 0)
 #define PAGES_READ	(PAGE_DATA + 4)
 #define PAGES_LOCAL	(PAGE_DATA + 6)
 #define PAGES_SECRET	(PAGE_DATA + 8)
+#define SECRET_PAGES	6u
+#define PAGES_PAGED	(PAGE_DATA + 14)
+#define PAGED_KEY	(5u << 16 | 0x1200)
+#define PAGED_IOVA	page_addr(PAGES_LOCAL)
 #define OPEN_FIRST	0x40u
 #define OPEN_LENGTH	0x3123u
 #define OPEN_RIGHTS	(MOOR_ACCESS_ALL & ~(MOOR_ACCESS_RELAXED_ORDERING | \
 					     MOOR_ACCESS_ON_DEMAND))
 #define READ_BYTE	0x55
+#define GUARD_BYTE	0x99
 
 /* No input has it, and none can learn it: is_secret() compares something else. */
 #define SECRET		0xc3a5f19be7d28cb4ull
@@ -69,7 +75,7 @@ static void fill_memory(void)
 	uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
 	unsigned int i;
 
-	for (i = 0; i < 8 * MOOR_PAGE_SIZE / sizeof(*words); i++)
+	for (i = 0; i < SECRET_PAGES * MOOR_PAGE_SIZE / sizeof(*words); i++)
 		words[i] = SECRET;
 	memset(world_ptr(page_addr(PAGES_READ)), READ_BYTE, 2 * MOOR_PAGE_SIZE);
 	memcpy(open, words, OPEN_FIRST);
@@ -97,6 +103,10 @@ static void enter_regions(void)
 		.root = page_addr(PAGE_TABLE) | MOOR_PTE_PRESENT,
 		.levels = 1, .page_shift = MOOR_MIN_PAGE_SHIFT,
 	};
+	const struct moor_xlat sparse = {
+		.root = page_addr(PAGE_TABLE + 1) | MOOR_PTE_PRESENT,
+		.levels = 1, .page_shift = MOOR_MIN_PAGE_SHIFT,
+	};
 	uint64_t *table = world_ptr(page_addr(PAGE_TABLE));
 	uint64_t open = page_addr(PAGES_OPEN) + OPEN_FIRST;
 	unsigned int i;
@@ -112,6 +122,8 @@ static void enter_regions(void)
 		     flat(page_addr(PAGES_READ)));
 	enter_region(4, MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING,
 		     page_addr(PAGES_LOCAL), 2 * MOOR_PAGE_SIZE, tree);
+	enter_region(5, OPEN_RIGHTS | MOOR_ACCESS_ON_DEMAND, PAGED_IOVA,
+		     2 * MOOR_PAGE_SIZE, sparse);
 }
 
 static void check_secret(const void *from, size_t len)
@@ -128,7 +140,7 @@ static void check_secret(const void *from, size_t len)
 
 static void check_memory(void)
 {
-	static uint64_t secret[8 * MOOR_PAGE_SIZE / sizeof(uint64_t)];
+	static uint64_t secret[SECRET_PAGES * MOOR_PAGE_SIZE / sizeof(uint64_t)];
 	static uint8_t read[2 * MOOR_PAGE_SIZE];
 	const uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
 	unsigned int i;
@@ -144,6 +156,22 @@ static void check_memory(void)
 	    memcmp(open + OPEN_FIRST + OPEN_LENGTH, secret,
 		   4 * MOOR_PAGE_SIZE - OPEN_FIRST - OPEN_LENGTH))
 		abort();
+}
+
+/* Pages that the NIC has been told to forget: nobody writes there. */
+static bool guarded[2];
+
+static void check_guards(void)
+{
+	unsigned int i, at;
+
+	for (i = 0; i < 2; i++) {
+		const uint8_t *page = world_ptr(page_addr(PAGES_PAGED + i));
+
+		for (at = 0; guarded[i] && at < MOOR_PAGE_SIZE; at++)
+			if (page[at] != GUARD_BYTE)
+				abort();
+	}
 }
 
 /* ---- the wire ---- */
@@ -487,6 +515,32 @@ static void revoke(struct input *in)
 		command(&cmd, sizeof(cmd));
 }
 
+/* A page comes or goes, and perhaps who waits hears of it. */
+static void page(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	unsigned int i = how & 1;
+	uint64_t addr = page_addr(PAGES_PAGED + i);
+	struct moor_cmd_mr_invalidate cmd = {
+		.hdr.opcode = MOOR_CMD_MR_INVALIDATE, .key = PAGED_KEY,
+		.addr = PAGED_IOVA + i * MOOR_PAGE_SIZE,
+		.length = MOOR_PAGE_SIZE,
+	};
+	uint64_t *entry = world_ptr(page_addr(PAGE_TABLE + 1));
+
+	check_guards();
+	guarded[i] = false;
+	entry[i] = how & 2 ? addr | MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
+			     (how & 4 ? MOOR_PTE_WRITABLE : 0) : 0;
+	if (how & 8 && !command(&cmd, sizeof(cmd)) && !(how & 2)) {
+		memset(world_ptr(addr), GUARD_BYTE, MOOR_PAGE_SIZE);
+		guarded[i] = true;
+	}
+	if (how & 0x10)
+		world_answer(how >> 5 & 1, how & 0x40, how >> 7 ?
+			     MOOR_PAGE_FAILED : MOOR_PAGE_RESOLVED);
+}
+
 static void consume(void)
 {
 	unsigned int i;
@@ -538,6 +592,21 @@ static void check_responder(const struct qp *qp)
 		abort();
 }
 
+/* Who waits has a token of his own, and is somebody who could go on. */
+static void check_half(const struct qp *qp, const struct half *half)
+{
+	uint32_t owner = (qp->qpn % NIC_NUM_QP) |
+			 (half == &qp->resp.half ? NIC_NUM_QP : 0);
+
+	if (half->state > HALF_FAILED || (half->backlogged &&
+					  !half_is_parked(half)))
+		abort();
+	if (half_is_parked(half) && (half->token % (2 * NIC_NUM_QP) != owner ||
+				     qp->state == MOOR_QPS_ERR ||
+				     qp->state < MOOR_QPS_RTR))
+		abort();
+}
+
 /* No WQE completes twice, and none that nobody posted. */
 static void check_books(void)
 {
@@ -547,6 +616,8 @@ static void check_books(void)
 	for (i = 0; i < 2; i++) {
 		check_requester(world_qp(i));
 		check_responder(world_qp(i));
+		check_half(world_qp(i), &world_qp(i)->req.half);
+		check_half(world_qp(i), &world_qp(i)->resp.half);
 		posted += w->sq_producer[i] + w->rq_producer[i];
 		done += cq_find(w->nic, i)->producer;
 	}
@@ -561,6 +632,8 @@ static bool rests(const struct qp *qp)
 
 	if (qp->state == MOOR_QPS_ERR)
 		return requester_idle(req);
+	if (half_is_parked(&req->half) || half_is_parked(&qp->resp.half))
+		return false;
 	return req->acked_psn == req->sent_psn || !qp->timeout ||
 	       (qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD);
 }
@@ -568,13 +641,15 @@ static bool rests(const struct qp *qp)
 /* When nothing comes any more, it ends: by success, by an error, or by waiting. */
 static void come_to_rest(void)
 {
-	unsigned int timers = MAX_TIMERS;
+	unsigned int timers = MAX_TIMERS, i;
 
 	while (!rests(world_qp(0)) || !rests(world_qp(1))) {
 		if (!timers--)
 			abort();
 		num_frames = 0;
 		w->runs = DRAIN_RUNS;
+		for (i = 0; i < 4; i++)
+			world_answer(i & 1, i & 2, MOOR_PAGE_FAILED);
 		world_run_timers();
 		if (!w->runs)
 			abort();
@@ -632,6 +707,9 @@ static void step(struct input *in)
 	case 19:
 		consume();
 		break;
+	case 20:
+		page(in);
+		break;
 	default:
 		compose(in);
 		break;
@@ -651,6 +729,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fill_memory();
 	enter_regions();
 	num_frames = 0;
+	memset(guarded, 0, sizeof(guarded));
 	posted_before = 0;
 	while (input_left(&in) && w->runs) {
 		step(&in);
@@ -660,5 +739,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			world_qp(1)->resp.msn;
 	come_to_rest();
 	check_memory();
+	check_guards();
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include "base/dma_map.h"
+#include "transport/qp.h"
 #include "world.h"
 
 uint64_t some_addr(struct input *in)
@@ -170,6 +171,8 @@ static void write_entry(struct input *in)
 		e.iova = how & 8 ? some_number(in) : page_addr(PAGE_DATA);
 		e.length = how & 16 ? some_number(in) : 4 * MOOR_PAGE_SIZE;
 	}
+	if (how & 0x40)
+		e.access |= MOOR_ACCESS_ON_DEMAND;
 	if (odd & 0x80)
 		e.pd = input_u8(in);
 	if (odd & 0x40) {
@@ -247,6 +250,19 @@ static void kick(struct input *in)
 	world_run();
 }
 
+void world_answer(unsigned int i, bool responder, uint8_t status)
+{
+	const struct qp *qp = qp_find(w->nic, WORLD_QPN(i));
+	struct moor_cmd_page_response cmd = {
+		.hdr.opcode = MOOR_CMD_PAGE_RESPONSE, .status = status,
+	};
+
+	if (!qp)
+		return;
+	cmd.token = responder ? qp->resp.half.token : qp->req.half.token;
+	command(&cmd, sizeof(cmd));
+}
+
 void common_step(struct input *in)
 {
 	uint8_t which = input_u8(in);
@@ -284,6 +300,11 @@ void common_step(struct input *in)
 		break;
 	case 13:
 		connect_qp(which >> 7);
+		break;
+	case 14:
+		world_answer(which >> 6 & 1, which >> 5 & 1,
+			     which & 0x80 ? MOOR_PAGE_RESOLVED :
+					    MOOR_PAGE_FAILED);
 		break;
 	default:
 		world_run();

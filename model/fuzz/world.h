@@ -88,6 +88,8 @@ void world_run_timers(void);
 /* Return: its status, 0xff without a completion. */
 uint8_t command(const void *cmd, size_t size);
 void set_slot(uint32_t slot, uint64_t value);
+/* A half of QP @i hears of its page, also if it has not asked for one. */
+void world_answer(unsigned int i, bool responder, uint8_t status);
 void put_entry(uint32_t index, const struct moor_mr_context *e);
 
 /* Numbers from the input that mean something to somebody. */

@@ -309,7 +309,7 @@ static void test_atomic_once(bool strict)
 	paged_stop(&p);
 }
 
-/* What stands behind who waits waits too, and takes its turn. */
+/* What stands behind it does not pass it, and takes its turn. */
 static void test_order(int absent, bool strict)
 {
 	uint32_t len = 5000;
