@@ -126,18 +126,18 @@ static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
 
 	for (off = 0; off < len && runs; off += run, runs--) {
 		uint8_t *first = NULL, syndrome;
+		bool waits;
 
 		if (compare)
 			first = reference_walk(&grant->xlat, grant->first + off,
 					       grant->write);
 		run = len - off;
 		syndrome = mr_grant_ptr(w->nic, grant, off, &run, &ptr);
-		if (compare && (!syndrome != !!first ||
-				(syndrome == SYN_PAGE_FAULT) != reference_waits))
+		waits = syndrome == SYN_PAGE_FAULT;
+		if (compare && (!syndrome != !!first || waits != reference_waits))
 			abort();
-		if (syndrome == SYN_PAGE_FAULT &&
-		    (!grant->xlat.on_demand ||
-		     grant->wanted != grant->first + off))
+		if (waits && (!grant->xlat.on_demand ||
+			      grant->wanted != grant->first + off))
 			abort();
 		if (syndrome)
 			return;

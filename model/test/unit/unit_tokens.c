@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lie.h"
 #include "paged.h"
 #include "transport/port.h"
+#include "transport/qp.h"
 
 #define WRITE		MOOR_PAGE_REQUEST_WRITE
 #define RESPONDER	MOOR_PAGE_REQUEST_RESPONDER
@@ -324,6 +326,42 @@ static void test_no_eq(void)
 	paged_stop(&p);
 }
 
+/* How many fields are not those of the request that the requester of QP 0 has sent. */
+static unsigned int lies_of(const struct moor_page_request *r)
+{
+	const struct half *half = &qp_find(p.g->nic, p.qp[0].qpn)->req.half;
+
+	return (r->type != MOOR_EVENT_PAGE_REQUEST) + (r->flags != 0) +
+	       (r->token != half->token) + (r->key != p.m[0].key) +
+	       (r->qpn != p.qp[0].qpn) + (r->addr != paged_addr(0, AT)) +
+	       (r->length != 64) + (r->phase != 1);
+}
+
+/* A NIC that lies tells one wrong thing of a request, and goes by the truth. */
+static void test_lies(void)
+{
+	const struct moor_page_request *entry;
+	unsigned int seed, good = 0;
+	uint32_t token;
+
+	for (seed = 0; seed < 50; seed++) {
+		start(MOOR_QP_RC);
+		all_in(1);
+		lie_begin(p.g->nic, seed, 1, LIE_EVENTS);
+		paged_post(&p, MOOR_WQE_WRITE, 1, AT, AT, 64);
+		ring(p.g, &p.qp[0]);
+		entry = at(p.g, p.g->eq_base[MOOR_EQ_PAGE_REQUEST]);
+		token = qp_find(p.g->nic, p.qp[0].qpn)->req.half.token;
+		good += lies_of(entry) == 1;
+		all_in(0);
+		if (paged_answer(&p, token, MOOR_PAGE_RESOLVED) ||
+		    !paged_got(&p, 0, MOOR_WC_SUCCESS, 1, 0))
+			good = 0;
+		paged_stop(&p);
+	}
+	ok(good == 50, "%u requests of 50 lie in one field", good);
+}
+
 /* Neither another QP nor a command waits for who waits. */
 static void test_others_go_on(int absent)
 {
@@ -508,5 +546,6 @@ int main(void)
 	test_no_eq();
 	test_sqd();
 	test_window();
+	test_lies();
 	return done();
 }
