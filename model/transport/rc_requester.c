@@ -156,12 +156,18 @@ static void ask_again(struct qp *qp)
 	qp->req.went_back = true;
 }
 
-/* Something later was answered: once, until it has an effect. */
+/*
+ * Something later was answered: once, until it has an effect, and not while it is to
+ * be asked for again anyway.
+ */
 static void answer_is_missing(struct nic *nic, struct qp *qp)
 {
-	if (qp->req.went_back || half_is_parked(&qp->req.half))
+	struct requester *req = &qp->req;
+
+	if (req->went_back || half_is_parked(&req->half) ||
+	    req->next == req->open)
 		return;
-	qp->req.went_back = true;
+	req->went_back = true;
 	go_back(nic, qp);
 }
 
