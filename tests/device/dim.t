@@ -19,8 +19,9 @@ import verbs  # pylint: disable=wrong-import-position
 TRACEFS = "/sys/kernel/tracing"
 EVENT = f"{TRACEFS}/events/rdma_core/cq_modify"
 # With waits that are long the core picks what it finds in busy moments, so those of a NIC
-# that waits are held against those of one that does not: about twice as many completions.
-FEWER = 1.35
+# that waits are held against those of one that does not: about twice as many completions, a
+# quarter more where the kernel takes its time (KASAN). A NIC that only says so has as many.
+FEWER = 1.15
 ROUNDS = 3
 
 
