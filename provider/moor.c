@@ -127,6 +127,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.query_qp_data_in_order = moor_query_qp_data_in_order,
 	.query_rt_values = moor_query_rt_values,
 	.reg_dm_mr = moor_reg_dm_mr,
+	.reg_dmabuf_mr = moor_reg_dmabuf_mr,
 	.reg_mr = moor_reg_mr,
 	.req_notify_cq = moor_req_notify_cq,
 	.rereg_mr = moor_rereg_mr,

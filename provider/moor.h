@@ -324,6 +324,9 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   uint64_t hca_va, int access);
 void moor_note_failure(struct ibv_context *context, int err,
 		       const struct moor_registration *asked);
+struct ibv_mr *moor_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				  size_t length, uint64_t iova, int fd,
+				  int access);
 int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		  void *addr, size_t length, int access);
 struct ibv_mr *moor_alloc_null_mr(struct ibv_pd *pd);

@@ -18,7 +18,7 @@ Outcome = collections.namedtuple("Outcome", "result detail")
 SOURCES = {
     "model": ("include/", "model/", "model/test/unit/guest", "model/test/{test}.", "model/test/unit/{test}."),
     "conformance": ("include/", "model/", "tests/conformance/"),
-    "kunit": ("drivers/", "include/", "kunit/", "scripts/kunit"),
+    "kunit": ("drivers/", "include/", "kunit/", "scripts/kunit", "tests/kernel/"),
     "guest": ("drivers/", "include/", "model/", "provider/", "tests/guest/lib/", "tests/run-guest"),
     "host": ("drivers/", "include/", "model/", "provider/", "scripts/lib/", "scripts/vm", "tests/device/",
              "tests/guest/lib/", "tests/power/"),

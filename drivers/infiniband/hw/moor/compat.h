@@ -155,6 +155,7 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 #define MOOR_VERSION_OPS						\
 	.create_cq = moor_create_cq,					\
 	.reg_user_mr = moor_reg_user_mr,				\
+	.reg_user_mr_dmabuf = moor_reg_user_mr_dmabuf,			\
 	.resize_cq = moor_resize_cq_op
 
 #else /* 7.2 and later */
@@ -181,6 +182,17 @@ moor_reg_user_mr_op(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 	return moor_reg_user_mr(ibpd, start, length, iova, access, udata);
+}
+
+static inline struct ib_mr *
+moor_reg_user_mr_dmabuf_op(struct ib_pd *ibpd, u64 offset, u64 length,
+			   u64 iova, int fd, int access, struct ib_dmah *dmah,
+			   struct uverbs_attr_bundle *attrs)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return moor_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd, access,
+				       attrs);
 }
 
 /*
@@ -222,6 +234,7 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 	.create_cq = moor_create_cq,					\
 	.create_user_cq = moor_create_cq,				\
 	.reg_user_mr = moor_reg_user_mr_op,				\
+	.reg_user_mr_dmabuf = moor_reg_user_mr_dmabuf_op,		\
 	.resize_user_cq = moor_resize_cq,				\
 	.ufile_hw_cleanup = moor_ufile_hw_cleanup
 

@@ -419,7 +419,8 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct moor_mr *mr = to_mmr(ibmr);
 	int err = 0;
 
-	if (mr->type != MOOR_MRC_TYPE_INVALID && !moor_is_revoked(&mr->exit))
+	if (!moor_dmabuf_let_go(&mr->reg) &&
+	    mr->type != MOOR_MRC_TYPE_INVALID && !moor_is_revoked(&mr->exit))
 		err = moor_mr_revoke(mdev, mr);
 	if (err) {
 		if (trace_moor_dereg_mr_busy_enabled())

@@ -372,6 +372,17 @@ int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr);
 void moor_fast_failed(struct moor_qp *qp, u32 index);
 void moor_fast_settle(struct moor_qp *qp);
 
+/* dmabuf.c */
+static inline bool moor_reg_is_dmabuf(const struct moor_registration *reg)
+{
+	return reg->umem && reg->umem->is_dmabuf;
+}
+
+bool moor_dmabuf_let_go(const struct moor_registration *reg);
+struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+				      u64 length, u64 iova, int fd, int access,
+				      struct uverbs_attr_bundle *attrs);
+
 /* rereg.c */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 				 u64 length, u64 iova, int access,

@@ -85,6 +85,10 @@ static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 	why->reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		return -EIO;
+	/* libibverbs does not offer it, and its owner may take it back meanwhile. */
+	why->reason = MOOR_REFUSAL_OTHER;
+	if (moor_reg_is_dmabuf(next))
+		return -EOPNOTSUPP;
 	if (flags & IB_MR_REREG_PD)
 		next->pdn = to_mpd(ibpd)->pdn;
 	if (flags & IB_MR_REREG_ACCESS) {
@@ -129,7 +133,7 @@ static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
  *
  * Return: NULL, with the keys as they were; -EBUSY while a window is bound;
  * -EACCES if memory pinned for reading is to be written, or if paging changes for
- * another process's memory; or what
+ * another process's memory; -EOPNOTSUPP for memory of a dma-buf; or what
  * moor_reg_user_mr() gives. After an error the registration is as it was.
  */
 struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dma-buf: memory that the driver of another device has given to the process, as a
+ * file. It stays where it is while it is registered, but its owner may take it back
+ * at any time: then the key is taken away, as if it were deregistered, and stays the
+ * MR's, of no use, until it is. Such MRs are not registered anew (rereg.c).
+ *
+ * The buffer's reservation lock decides who comes first, its owner or who
+ * deregisters. The fence is waited for under it.
+ */
+
+#include "moor.h"
+#include "trace.h"
+
+/* What the core lets pass; windows would outlast what the owner takes back. */
+#define MOOR_ACCESS_DMABUF	(MOOR_ACCESS_SUPPORTED & ~(IB_ACCESS_MW_BIND | IB_ZERO_BASED))
+
+/* Once for an MR, with the reservation lock; at the latest when it is let go. */
+static void moor_dmabuf_taken_back(void *private)
+{
+	struct moor_mr *mr = private;
+	struct moor_dev *mdev = to_mdev(mr->reg.umem->ibdev);
+
+	if (moor_is_revoked(&mr->exit))
+		return;
+	if (moor_key_revoke(mdev, mr->key))
+		moor_hw_kill(mdev, "it holds an MR that no window can be bound to");
+}
+
+/**
+ * moor_dmabuf_let_go - end the use of a buffer's memory, if it is one
+ * @reg: registration of an MR
+ *
+ * Its key is taken away, unless the owner of the buffer was quicker.
+ *
+ * Return: whether it is one
+ */
+bool moor_dmabuf_let_go(const struct moor_registration *reg)
+{
+	if (!moor_reg_is_dmabuf(reg))
+		return false;
+	ib_umem_dmabuf_revoke(to_ib_umem_dmabuf(reg->umem));
+	return true;
+}
+
+/* Takes the reservation lock, unless it fails. */
+static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_registration *reg,
+			   int fd)
+{
+	int access = reg->access & MOOR_ACCESS_COMMON;
+	struct ib_umem_dmabuf *dmabuf;
+	int err;
+
+	dmabuf = ib_umem_dmabuf_get_pinned_revocable_and_lock(&mdev->ibdev,
+							      reg->start,
+							      reg->length, fd,
+							      access);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	reg->umem = &dmabuf->umem;
+	err = moor_table_build(mdev, &reg->table, reg->umem, reg->iova);
+	if (err) {
+		ib_umem_dmabuf_revoke_unlock(dmabuf);
+		ib_umem_release(reg->umem);
+	}
+	return err;
+}
+
+static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd, u64 iova, int fd,
+					  struct moor_refusal *why)
+{
+	struct moor_dev *mdev = to_mdev(ibpd->device);
+	struct ib_umem_dmabuf *dmabuf;
+	struct moor_mr *mr;
+	int err;
+
+	why->reason = MOOR_REFUSAL_DEVICE;
+	if (moor_is_dead(mdev))
+		return ERR_PTR(-EIO);
+	err = moor_mr_check_access(MOOR_ACCESS_DMABUF, why->access, why);
+	if (!err)
+		err = moor_mr_check_range(mdev, why->start, why->length, iova,
+					  why);
+	if (err)
+		return ERR_PTR(err);
+
+	why->reason = MOOR_REFUSAL_MEMORY;
+	why->value = 0;
+	mr = moor_mr_new(ibpd, why->access, MOOR_MRC_TYPE_MR);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->reg.start = why->start;
+	mr->reg.length = why->length;
+	mr->reg.iova = iova;
+	err = moor_dmabuf_pin(mdev, &mr->reg, fd);
+	if (err) {
+		why->reason = moor_refusal_of_errno(err);
+		goto free_mr;
+	}
+	err = moor_mr_enter(mdev, mr, why);
+	if (err)
+		goto unpin;
+	dmabuf = to_ib_umem_dmabuf(mr->reg.umem);
+	ib_umem_dmabuf_set_revoke_locked(dmabuf, moor_dmabuf_taken_back, mr);
+	ib_umem_dmabuf_revoke_unlock(dmabuf);
+	return mr;
+
+unpin:
+	ib_umem_dmabuf_revoke_unlock(to_ib_umem_dmabuf(mr->reg.umem));
+	moor_reg_unpin(mdev, &mr->reg);
+free_mr:
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
+/**
+ * moor_reg_user_mr_dmabuf - register memory of a dma-buf
+ * @ibpd: protection domain
+ * @offset: first byte in the buffer
+ * @length: bytes
+ * @iova: what the wire calls the first byte
+ * @fd: the buffer
+ * @access: IB_ACCESS_*
+ * @attrs: of the call
+ *
+ * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf or too
+ * short, and for an impossible range or a combination of rights that IBA forbids;
+ * -EOPNOTSUPP for a flag that such memory does not have; what the owner of the
+ * buffer gives; -ENOMEM; -EIO on a dead device.
+ */
+struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+				      u64 length, u64 iova, int fd, int access,
+				      struct uverbs_attr_bundle *attrs)
+{
+	struct moor_refusal why = {
+		.start = offset,
+		.length = length,
+		.access = access,
+	};
+	struct moor_mr *mr = moor_dmabuf_mr_new(ibpd, iova, fd, &why);
+
+	if (IS_ERR(mr)) {
+		moor_refuse(to_mdev(ibpd->device), &attrs->driver_udata, &why,
+			    PTR_ERR(mr));
+		return ERR_CAST(mr);
+	}
+	mr->ibmr.iova = iova;
+	mr->ibmr.length = length;
+	return &mr->ibmr;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/moor_exporter: whoever opens it is given dma-bufs, and says when they are taken
+ * back (test_dmabuf_owner.c).
+ */
+
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+
+#include "exporter.h"
+
+static long exporter_ioctl(struct file *file, unsigned int cmd,
+			   unsigned long arg)
+{
+	switch (cmd) {
+	case EXPORTER_MAKE:
+		return exported_make();
+	case EXPORTER_TAKE_BACK:
+	case EXPORTER_FAIL:
+		return exported_change(cmd, arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static const struct file_operations exporter_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = exporter_ioctl,
+};
+
+static struct miscdevice exporter = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "moor_exporter",
+	.fops = &exporter_fops,
+};
+module_misc_device(exporter);
+
+MODULE_DESCRIPTION("dma-bufs that are taken back");
+MODULE_LICENSE("GPL");
