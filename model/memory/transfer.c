@@ -35,16 +35,6 @@ static uint32_t stream_left(struct stream *s, uint32_t wanted)
 	return min_u32(wanted, s->segments[s->current].length - s->offset);
 }
 
-void stream_skip(struct stream *s, uint32_t len)
-{
-	while (len) {
-		uint32_t chunk = stream_left(s, len);
-
-		s->offset += chunk;
-		len -= chunk;
-	}
-}
-
 uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len)
 {
 	struct segment *seg = &s->segments[s->current];

@@ -47,9 +47,6 @@ static inline void stream_init(struct stream *s, const struct mr_actor *actor,
 /* Goes to byte @offset of the message, to which nothing is granted yet. */
 void stream_seek(struct stream *s, uint32_t offset);
 
-/* Goes on without these @len bytes. */
-void stream_skip(struct stream *s, uint32_t len);
-
 /**
  * stream_grant() - check key to bounds of a part of the current segment
  * @nic: the NIC

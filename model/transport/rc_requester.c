@@ -156,18 +156,12 @@ static void ask_again(struct qp *qp)
 	qp->req.went_back = true;
 }
 
-/*
- * Something later was answered: once, until it has an effect, and not while it is to
- * be asked for again anyway.
- */
+/* Something later was answered: once, until it has an effect. */
 static void answer_is_missing(struct nic *nic, struct qp *qp)
 {
-	struct requester *req = &qp->req;
-
-	if (req->went_back || half_is_parked(&req->half) ||
-	    req->next == req->open)
+	if (qp->req.went_back || half_is_parked(&qp->req.half))
 		return;
-	req->went_back = true;
+	qp->req.went_back = true;
 	go_back(nic, qp);
 }
 

@@ -464,31 +464,6 @@ static void take_again(struct qp *qp, const struct packet *p)
 	}
 }
 
-/*
- * A run of packets may be cut where it was not cut before (HWI ODP-17): the first of
- * them were here, the rest is due. Return: false when all were.
- */
-static bool skip_known(const struct qp *qp, struct packet *p)
-{
-	const struct packet_form *form = packet_form(p);
-	uint32_t known = (qp->resp.psn - p->psn) & PSN_MASK;
-
-	if (form->kind > PACKET_KIND_WRITE || known >= p->num_psn ||
-	    p->num_psn != packets_of(qp, p->length))
-		return false;
-	if (form->first && !form->last)
-		p->opcode += PACKET_SEND_MIDDLE - PACKET_SEND_FIRST;
-	else if (form->first && (form->headers & PACKET_HAS_INV))
-		p->opcode -= PACKET_SEND_ONLY_INV - PACKET_SEND_LAST_INV;
-	else if (form->first)
-		p->opcode -= PACKET_SEND_ONLY - PACKET_SEND_LAST;
-	p->psn = qp->resp.psn;
-	p->num_psn -= known;
-	p->length -= known << (7 + qp->path_mtu);
-	stream_skip(p->payload, known << (7 + qp->path_mtu));
-	return true;
-}
-
 static void out_of_sequence(struct qp *qp)
 {
 	struct responder *resp = &qp->resp;
@@ -512,10 +487,6 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		return MOOR_SYN_NONE;
 	if (half_is_parked(&resp->half))
 		return still_waits(nic, qp, p, ahead);
-	if (ahead < 0 && skip_known(qp, p)) {
-		form = packet_form(p);
-		ahead = 0;
-	}
 	if (ahead < 0) {
 		nic->wire->traffic.duplicates++;
 		take_again(qp, p);
