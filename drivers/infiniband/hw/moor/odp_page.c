@@ -283,8 +283,8 @@ static long moor_branch_set_pages(struct moor_branch *branch, u32 first,
  *
  * Return: as moor_odp_map().
  */
-long moor_branch_set_range(struct moor_branch *branch, u64 start,
-				  u64 end, bool write)
+long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
+			   bool write)
 {
 	u32 first = moor_page_index(branch, start);
 	u32 last = moor_page_index(branch, end);
