@@ -98,11 +98,11 @@ static void test_parts(void)
 
 	tap_ok(there_and_back(mr, there, HUGE / 2, 2 * HUGE, 3), "from the midst of pages");
 	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mr->rkey,
-		   (uintptr_t)there + HUGE / 2 - 1, 2).syndrome, SYN_BOUNDS,
+		   (uintptr_t)there + HUGE / 2 - 1, 2).status, IBV_WC_REM_ACCESS_ERR,
 	       "what is before it in the page is out of bounds");
 	revive(&pair);
 	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mr->rkey,
-		   (uintptr_t)there + 5 * HUGE / 2 - 1, 2).syndrome, SYN_BOUNDS,
+		   (uintptr_t)there + 5 * HUGE / 2 - 1, 2).status, IBV_WC_REM_ACCESS_ERR,
 	       "what is behind it in the page too");
 	revive(&pair);
 	ibv_dereg_mr(mr);
