@@ -24,15 +24,17 @@
 #define MOOR_AHEAD_MIN		SZ_16K
 #define MOOR_AHEAD_MAX		SZ_1M
 
-static void moor_faults_destroy(struct work_struct *work)
+static void moor_faults_free(struct moor_fault_queue *queue)
 {
-	struct moor_fault_queue *queue =
-		container_of(work, struct moor_fault_queue, destroy);
-
 	destroy_workqueue(queue->wq);
 	kfree(queue);
-	/* This function ends before the module does: that waits for moor_wq. */
 	module_put(THIS_MODULE);
+}
+
+/* This function ends before the module does: that waits for moor_wq. */
+static void moor_faults_destroy(struct work_struct *work)
+{
+	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
 }
 
 static void moor_faults_last(struct kref *ref)
@@ -78,14 +80,21 @@ int moor_faults_open(struct moor_ucontext *uctx)
 	return 0;
 }
 
+static void moor_faults_idle(struct kref *ref)
+{
+	moor_faults_free(container_of(ref, struct moor_fault_queue, ref));
+}
+
 /**
  * moor_faults_close - the context of the workers goes
  * @uctx: context without QPs
+ *
+ * Workers that still wait for a page stay behind; if there are none, so does nothing.
  */
 void moor_faults_close(struct moor_ucontext *uctx)
 {
 	if (uctx->faults)
-		moor_faults_put(uctx->faults);
+		kref_put(&uctx->faults->ref, moor_faults_idle);
 }
 
 /*
