@@ -175,7 +175,8 @@ int main(void)
 	struct ibv_device_attr attr;
 
 	ctx = open_nic(NULL, &attr);
-	pd = pair.pd = ibv_alloc_pd(ctx);
+	pair.pd = ibv_alloc_pd(ctx);
+	pd = pair.pd;
 	pair_open(&pair, ctx, &pair_defaults);
 	pair_connect(&pair);
 	test_caps();

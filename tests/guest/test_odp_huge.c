@@ -173,7 +173,8 @@ int main(void)
 	if (!tap_ok(reserve(RESERVE), "the guest has %d huge pages", RESERVE))
 		return tap_done();
 	ctx = open_nic(NULL, &attr);
-	pd = pair.pd = ibv_alloc_pd(ctx);
+	pair.pd = ibv_alloc_pd(ctx);
+	pd = pair.pd;
 	pair_open(&pair, ctx, &pair_defaults);
 	pair_connect(&pair);
 	here = map_pages(SIZE);

@@ -235,7 +235,8 @@ int main(void)
 	enum hole hole;
 
 	ctx = open_nic(NULL, &attr);
-	pd = pair.pd = ibv_alloc_pd(ctx);
+	pair.pd = ibv_alloc_pd(ctx);
+	pd = pair.pd;
 	pair_open(&pair, ctx, &pair_defaults);
 	pair_connect(&pair);
 	for (hole = 0; hole < HOLES; hole++) {

@@ -240,7 +240,8 @@ int main(void)
 	long pinned = pinned_pages();
 
 	ctx = open_nic(NULL, &attr);
-	pd = pair.pd = ibv_alloc_pd(ctx);
+	pair.pd = ibv_alloc_pd(ctx);
+	pd = pair.pd;
 	pair_open(&pair, ctx, &pair_defaults);
 	pair_connect(&pair);
 	test_window(IBV_MW_TYPE_1, 0, false, "type 1");

@@ -137,17 +137,20 @@ static void expect_others_go_on(const char *name)
 static void test_waits(bool local)
 {
 	const char *name = local ? "requester" : "responder";
+	struct request send = {
+		.opcode = IBV_WR_SEND, .wr_id = 2, .length = 100,
+	};
 	struct ibv_wc wc = {};
 	struct scene s;
 
 	scene_open(&s);
+	send.local = s.pair.b.buf;
+	send.lkey = s.pair.b.mr->lkey;
 	touch(&s, local);
 	expect_others_go_on(name);
 	/* The half of a's that does not wait takes a message. */
 	if (post_receive(&s.pair.a, 1, s.pair.a.buf, 100, s.pair.a.mr->lkey) ||
-	    post(&s.pair.b, &(struct request){
-			.opcode = IBV_WR_SEND, .wr_id = 2, .local = s.pair.b.buf,
-			.lkey = s.pair.b.mr->lkey, .length = 100 }))
+	    post(&s.pair.b, &send))
 		tap_bail("posting");
 	tap_ok(wait_wc(s.pair.a.recv_cq, &wc) && !wc.status && wc.byte_len == 100,
 	       "%s: the other half of the QP goes on", name);
