@@ -23,7 +23,7 @@ bool residue_same(const struct residue *before, char *why, unsigned int size);
 
 /*
  * Slab objects of the driver, and of the core for it. Takes a second. -1: this kernel
- * does not know (it does with slab_debug=U).
+ * does not know (it does with slab_debug=U, and without KASAN).
  */
 long residue_objects(void);
 
