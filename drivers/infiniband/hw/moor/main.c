@@ -25,6 +25,10 @@ struct workqueue_struct *moor_wq;
 #error "moor needs a kernel with pages of 4 KiB: a doorbell page is one process's alone"
 #endif
 
+#ifndef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+#error "moor needs CONFIG_INFINIBAND_ON_DEMAND_PAGING: it follows what becomes of a process's memory"
+#endif
+
 static int moor_map_bars(struct moor_dev *mdev)
 {
 	struct pci_dev *pdev = mdev->pdev;
