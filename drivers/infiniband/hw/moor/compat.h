@@ -218,7 +218,9 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 			moor_revocation_add(&mw->exit, mw->key, &mws);
 		} else if (uobj_get_object_id(uobj) == UVERBS_OBJECT_MR) {
 			mr = to_mmr(uobj->object);
-			if (mr->type == MOOR_MRC_TYPE_INVALID)
+			/* The owner of a dma-buf may have been quicker: one by one. */
+			if (mr->type == MOOR_MRC_TYPE_INVALID ||
+			    moor_reg_is_dmabuf(&mr->reg))
 				continue;
 			moor_odp_leaving(mr->reg.odp, true);
 			moor_revocation_add(&mr->exit, mr->key, &mrs);
