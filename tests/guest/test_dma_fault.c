@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * DMA to where the platform lets the NIC not go is a fault, not performed. Root
- * writes context entries of its own into BAR2, as a broken driver might: one for a
+ * writes into the context entry of an MR of its own, as a broken driver might: a
  * page of this process by its physical address, which with an IOMMU is nowhere the
- * NIC may go and without one is; one for an address that no machine has.
+ * NIC may go and without one is; and an address that no machine has. In the end the
+ * entry is as it was, so that the driver can take the key away.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,6 @@
 
 #define IOVA		0x10000u
 #define NOWHERE		(1ULL << 51)
-#define NONCE		0x4d6fu
 
 static struct pair pair;
 
@@ -87,13 +87,25 @@ static bool has_iommu(void)
 	return found;
 }
 
+#define ENTRY_WORDS	(sizeof(struct moor_mr_context) / sizeof(uint64_t))
+
+static void read_entry(struct moor_mr_context *entry, volatile uint64_t *from)
+{
+	uint64_t to[ENTRY_WORDS];
+	unsigned int i;
+
+	for (i = 0; i < ENTRY_WORDS; i++)
+		to[i] = from[i];
+	memcpy(entry, to, sizeof(to));
+}
+
 static void write_entry(volatile uint64_t *to, const struct moor_mr_context *entry)
 {
-	uint64_t from[sizeof(*entry) / sizeof(uint64_t)];
+	uint64_t from[ENTRY_WORDS];
 	unsigned int i;
 
 	memcpy(from, entry, sizeof(from));
-	for (i = 1; i < sizeof(*entry) / sizeof(*from); i++)
+	for (i = 1; i < ENTRY_WORDS; i++)
 		to[i] = from[i];
 	__sync_synchronize();
 	to[0] = from[0];
@@ -124,11 +136,12 @@ static void expect_fault(struct outcome got, const char *what)
 int main(int argc, char **argv)
 {
 	struct ibv_device_attr attr;
-	struct moor_mr_context entry = { .iova = IOVA, .length = 4096 };
+	struct moor_mr_context own, entry = { .iova = IOVA, .length = 4096 };
 	volatile uint64_t *slot;
 	volatile uint32_t *regs;
 	struct outcome got;
 	uint32_t index, key;
+	struct ibv_mr *mr;
 	uint8_t *page;
 
 	pair_open(&pair, open_nic(argc > 1 ? argv[1] : NULL, &attr), &pair_defaults);
@@ -140,12 +153,13 @@ int main(int argc, char **argv)
 	fill(page, 4096, 1);
 	fill(pair.b.buf, 4096, 2);
 
-	/* The index of plain MRs that the driver hands out last. */
+	mr = must_reg(pair.pd, page, 4096, IBV_ACCESS_LOCAL_WRITE);
+	key = mr->lkey;
 	regs = map_bar(MOOR_BAR_REGS, 4096);
-	index = regs[MOOR_REG_MR_CONSUMER_FIRST / 4] - 1;
-	key = index << (32 - regs[MOOR_REG_MR_INDEX_BITS / 4]) | NONCE;
+	index = key >> (32 - regs[MOOR_REG_MR_INDEX_BITS / 4]);
 	slot = (volatile uint64_t *)map_bar(MOOR_BAR_MR, (index + 1) * sizeof(entry)) +
 	       index * sizeof(entry) / sizeof(*slot);
+	read_entry(&own, slot);
 	entry.valid = (uint64_t)key << 32 | MOOR_MRC_TYPE_MR;
 	entry.pd = pd_number();
 	entry.access = MOOR_ACCESS_LOCAL_WRITE;
@@ -173,6 +187,8 @@ int main(int argc, char **argv)
 	tap_ok(read_into(key).status == IBV_WC_LOC_PROT_ERR &&
 	       is_filled(page, 4096, 3), "entry cleared: nothing more");
 	revive(&pair);
+	write_entry(slot, &own);
+	tap_is(ibv_dereg_mr(mr), 0, "its MR is deregistered");
 	pair_close(&pair);
 	return tap_done();
 }
