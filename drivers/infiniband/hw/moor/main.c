@@ -26,7 +26,7 @@ struct workqueue_struct *moor_wq;
 #endif
 
 #ifndef CONFIG_INFINIBAND_ON_DEMAND_PAGING
-#error "moor needs CONFIG_INFINIBAND_ON_DEMAND_PAGING: it follows what becomes of a process's memory"
+#error "moor needs CONFIG_INFINIBAND_ON_DEMAND_PAGING: it follows what becomes of memory"
 #endif
 
 static int moor_map_bars(struct moor_dev *mdev)
