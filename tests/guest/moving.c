@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: moving [--seconds N] [--seed N]
+ *
+ * Memory that moves under on-demand paging: two workers let the NIC write it and read
+ * it, and look at every byte, while another thread takes pages away, replaces them,
+ * shares them, protects them, puts them together and apart, and has the kernel move
+ * them.
+ *
+ * What was written last is in a page, or zeros, if the page was taken away since; from
+ * the one there is a way to the other and none back. So what the NIC reads is stale if
+ * it is older than what was written last, or if it is not zero where the process has
+ * seen zero before; and what it writes is stale if the process does not find it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "counts.h"
+#include "paged.h"
+#include "tap.h"
+#include "window.h"
+
+#define HUGE	(2ul << 20)
+#define TARGET	(2 * HUGE)
+#define PAGES	(TARGET / PAGE)
+#define PIECE	16u		/* pages moved at a time, at most */
+#define WORDS	(PAGE / 8)
+#define RARELY	64		/* what makes the kernel go over all of memory */
+
+struct worker {
+	unsigned int number;
+	uint64_t state;			/* of its random numbers */
+	pthread_t thread;
+	struct pair pair;
+	struct ibv_mr *target_mr, *source_mr, *buffer_mr;
+	uint8_t *target, *source, *buffer;
+	uint64_t due[PAGES];		/* what each word of a page is, or 0 */
+	uint64_t rounds;
+	int server;			/* of missing pages, or -1 */
+};
+
+enum event {
+	DROP, REPLACE, MOVE, FORK, PROTECT, SPLIT, COLLAPSE, MERGE, COMPACT, SERVE,
+	EVENTS
+};
+
+static const char *const events[EVENTS] = {
+	[DROP] = "MADV_DONTNEED", [REPLACE] = "munmap and mmap", [MOVE] = "mremap",
+	[FORK] = "fork", [PROTECT] = "mprotect", [SPLIT] = "huge pages split",
+	[COLLAPSE] = "huge pages collapsed", [MERGE] = "MADV_MERGEABLE",
+	[COMPACT] = "compaction", [SERVE] = "userfaultfd",
+};
+
+static struct worker workers[2];
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static atomic_bool stop, failed;
+static atomic_ulong counts[EVENTS];
+static uint64_t state;			/* of who disturbs */
+
+static uint64_t draw(uint64_t *from)
+{
+	*from ^= *from << 13;
+	*from ^= *from >> 7;
+	*from ^= *from << 17;
+	return *from;
+}
+
+static unsigned int below(uint64_t *from, unsigned int limit)
+{
+	return (draw(from) >> 20) % limit;
+}
+
+static void count(enum event event)
+{
+	atomic_fetch_add(&counts[event], 1);
+}
+
+static bool wrong(const struct worker *w, const char *what, unsigned int page,
+		  uint64_t got, uint64_t due)
+{
+	tap_diag("worker %u, round %llu, page %u: %s: 0x%llx, due 0x%llx", w->number,
+		 (unsigned long long)w->rounds, page, what, (unsigned long long)got,
+		 (unsigned long long)due);
+	atomic_store(&failed, true);
+	atomic_store(&stop, true);
+	return false;
+}
+
+static void stamp(uint8_t *at, unsigned int pages, uint64_t with)
+{
+	uint64_t *word = (void *)at, *end = word + pages * WORDS;
+
+	while (word < end)
+		*word++ = with;
+}
+
+/* ---- who moves data ---- */
+
+/* One after the other: what the process sees, what the NIC reads, what it sees then. */
+static bool check(struct worker *w, unsigned int first, unsigned int pages,
+		  const uint64_t *before, const uint64_t *read, const uint64_t *after)
+{
+	unsigned int i;
+
+	for (i = 0; i < pages * WORDS; i++) {
+		uint64_t due = w->due[first + i / WORDS];
+		unsigned int page = first + i / WORDS;
+
+		if (before[i] && before[i] != due)
+			return wrong(w, "in memory", page, before[i], due);
+		if (read[i] && (read[i] != due || !before[i]))
+			return wrong(w, "read", page, read[i], before[i] ? due : 0);
+		if (after[i] && (after[i] != due || !read[i]))
+			return wrong(w, "in memory after it was read", page, after[i],
+				     read[i] ? due : 0);
+	}
+	return true;
+}
+
+static bool moved(struct worker *w, enum ibv_wr_opcode opcode, unsigned int first,
+		  unsigned int pages)
+{
+	bool reads = opcode == IBV_WR_RDMA_READ;
+	struct request request = {
+		.opcode = opcode, .wr_id = w->rounds, .length = pages * PAGE,
+		.local = reads ? w->buffer : w->source,
+		.lkey = reads ? w->buffer_mr->lkey : w->source_mr->lkey,
+		.remote = (uintptr_t)w->target + first * PAGE,
+		.rkey = w->target_mr->rkey,
+	};
+	struct ibv_wc wc = {};
+
+	if (opcode == IBV_WR_SEND &&
+	    post_receive(&w->pair.b, w->rounds, w->target + first * PAGE, pages * PAGE,
+			 w->target_mr->lkey))
+		return false;
+	if (post(&w->pair.a, &request) || !wait_wc(w->pair.a.send_cq, &wc) || wc.status)
+		return wrong(w, "completion", first, wc.status, opcode);
+	return opcode != IBV_WR_SEND ||
+	       (wait_wc(w->pair.b.recv_cq, &wc) && !wc.status);
+}
+
+static bool look(struct worker *w, unsigned int first, unsigned int pages)
+{
+	static _Thread_local uint64_t before[PIECE * WORDS], after[PIECE * WORDS];
+
+	memcpy(before, w->target + first * PAGE, pages * PAGE);
+	if (!moved(w, IBV_WR_RDMA_READ, first, pages))
+		return false;
+	memcpy(after, w->target + first * PAGE, pages * PAGE);
+	return check(w, first, pages, before, (uint64_t *)w->buffer, after);
+}
+
+static bool round_of(struct worker *w)
+{
+	unsigned int pages = 1 + below(&w->state, PIECE), i;
+	unsigned int first = below(&w->state, PAGES - pages + 1);
+	uint64_t with = ++w->rounds << 8 | (w->number + 1);
+	bool done = true;
+
+	/* What was left there before is still what it was. */
+	if (!look(w, first, pages))
+		return false;
+	for (i = 0; i < pages; i++)
+		w->due[first + i] = with;
+	stamp(w->source, pages, with);
+	switch (below(&w->state, 4)) {
+	case 0:
+		stamp(w->target + first * PAGE, pages, with);
+		break;
+	case 1:
+		done = moved(w, IBV_WR_SEND, first, pages);
+		break;
+	default:
+		done = moved(w, IBV_WR_RDMA_WRITE, first, pages);
+	}
+	return done && look(w, first, pages);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!atomic_load(&stop) && round_of(w))
+		;
+	if (!atomic_load(&stop)) {
+		atomic_store(&failed, true);
+		atomic_store(&stop, true);
+	}
+	return NULL;
+}
+
+static uint8_t *map_aligned(size_t size)
+{
+	uint8_t *room = map_pages(size + HUGE);
+	uint8_t *at = (void *)(((uintptr_t)room + HUGE - 1) & -HUGE);
+
+	munmap(room, at - room);
+	munmap(at + size, room + HUGE - at);
+	return at;
+}
+
+/* The first has an MR of its own and huge pages, the second all and a page server. */
+static void set_up(struct worker *w, unsigned int number, uint64_t seed)
+{
+	w->number = number;
+	w->state = seed * 2 + number + 1;
+	w->pair.pd = pd;
+	pair_open(&w->pair, ctx, &pair_defaults);
+	pair_connect(&w->pair);
+	w->target = map_aligned(TARGET);
+	w->source = map_pages(PIECE * PAGE);
+	w->buffer = map_pages(PIECE * PAGE);
+	w->server = -1;
+	if (number) {
+		w->target_mr = must_reg(pd, NULL, SIZE_MAX, ON_DEMAND);
+		w->source_mr = w->target_mr;
+		w->buffer_mr = w->target_mr;
+		w->server = server_open(w->target, TARGET);
+		return;
+	}
+	w->target_mr = must_reg(pd, w->target, TARGET, ON_DEMAND);
+	w->source_mr = must_reg(pd, w->source, PIECE * PAGE, ON_DEMAND);
+	w->buffer_mr = must_reg(pd, w->buffer, PIECE * PAGE, ON_DEMAND);
+}
+
+static void tear_down(struct worker *w)
+{
+	int err = ibv_dereg_mr(w->target_mr);
+
+	if (!err && w->source_mr != w->target_mr)
+		err = ibv_dereg_mr(w->source_mr) ?: ibv_dereg_mr(w->buffer_mr);
+	if (err)
+		tap_bail("ibv_dereg_mr: %s", strerror(err));
+	if (w->server >= 0)
+		close(w->server);
+	pair_close(&w->pair);
+	munmap(w->target, TARGET);
+	munmap(w->source, PIECE * PAGE);
+	munmap(w->buffer, PIECE * PAGE);
+}
+
+/* ---- who disturbs ---- */
+
+static void *serve(void *arg)
+{
+	static const uint8_t zeros[PAGE];
+	struct worker *w = arg;
+	struct pollfd fd = { .fd = w->server, .events = POLLIN };
+	uint8_t *page;
+
+	/* Till nobody can ask any more. */
+	while (poll(&fd, 1, 100) >= 0 && !(fd.revents & POLLNVAL)) {
+		if (!(fd.revents & POLLIN)) {
+			if (atomic_load(&stop) && !w->thread)
+				return NULL;
+			continue;
+		}
+		page = server_wait(w->server);
+		if (page && server_give(w->server, page, zeros))
+			count(SERVE);
+	}
+	return NULL;
+}
+
+/* What a child has got is its own: no write of its parent's NIC shows there. */
+static void fork_and_compare(struct worker *w)
+{
+	static pid_t child;
+	unsigned int first = below(&state, PAGES - PIECE), i;
+	uint8_t *copy;
+	int status;
+
+	if (child && waitpid(child, &status, 0) == child && status)
+		wrong(w, "a child's memory", 0, status, 0);
+	child = fork();
+	if (child < 0)
+		tap_bail("fork: %s", strerror(errno));
+	if (child) {
+		count(FORK);
+		return;
+	}
+	copy = mmap(NULL, PIECE * PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(copy, w->target + first * PAGE, PIECE * PAGE);
+	for (i = 0; i < 8; i++)
+		if (memcmp(copy, w->target + first * PAGE, PIECE * PAGE))
+			_exit(1);
+	_exit(0);
+}
+
+static void write_to(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file || fputs(text, file) < 0 || fclose(file))
+		tap_bail("%s: %s", path, strerror(errno));
+}
+
+static void replace(struct worker *w, bool by_moving)
+{
+	uint8_t *at = w->target, *other;
+
+	if (by_moving) {
+		other = map_pages(TARGET);
+		at = mremap(other, TARGET, TARGET, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+	} else {
+		at = mmap(at, TARGET, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	}
+	if (at != w->target)
+		tap_bail("replacing memory: %s", strerror(errno));
+	count(by_moving ? MOVE : REPLACE);
+}
+
+static void protect(uint8_t *at, size_t size)
+{
+	/* Nobody is kept from what he does, but told that something changes. */
+	if (mprotect(at, size, PROT_READ | PROT_WRITE | PROT_EXEC) ||
+	    mprotect(at, size, PROT_READ | PROT_WRITE))
+		tap_bail("mprotect: %s", strerror(errno));
+}
+
+static void disturb(enum event event)
+{
+	struct worker *w = &workers[below(&state, 2)];
+	unsigned int pages = 1 + below(&state, 64);
+	uint8_t *at = w->target + below(&state, PAGES - pages + 1) * PAGE;
+
+	/* What would take its page server from the second. */
+	if (event == REPLACE || event == MOVE || event == SPLIT || event == COLLAPSE ||
+	    event == MERGE)
+		w = &workers[0];
+	switch (event) {
+	case REPLACE:
+	case MOVE:
+		replace(w, event == MOVE);
+		return;
+	case FORK:
+		fork_and_compare(w);
+		return;
+	case PROTECT:
+		protect(at, pages * PAGE);
+		protect(w->source, PIECE * PAGE);
+		protect(w->buffer, PIECE * PAGE);
+		break;
+	case SPLIT:
+		madvise(w->target, TARGET, MADV_HUGEPAGE);
+		protect(w->target + below(&state, PAGES) * PAGE, PAGE);
+		break;
+	case COLLAPSE:
+		madvise(w->target + below(&state, 2) * HUGE, HUGE, MADV_COLLAPSE);
+		break;
+	case MERGE:
+		madvise(w->target, TARGET, below(&state, 8) ? MADV_MERGEABLE :
+							      MADV_UNMERGEABLE);
+		break;
+	case COMPACT:
+		if (below(&state, RARELY))
+			return;
+		write_to("/proc/sys/vm/compact_memory", "1");
+		break;
+	default:
+		event = DROP;
+		madvise(at, pages * PAGE, MADV_DONTNEED);
+	}
+	count(event);
+}
+
+static unsigned long vmstat(const char *wanted)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	unsigned long value, found = 0;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %lu", name, &value) == 2)
+		if (!strcmp(name, wanted))
+			found = value;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static const char *const kernel_counts[] = {
+	"pgmigrate_success", "thp_fault_alloc", "thp_split_pmd", "cow_ksm",
+};
+
+#define KERNEL_COUNTS	(sizeof(kernel_counts) / sizeof(kernel_counts[0]))
+
+static void run(int seconds)
+{
+	unsigned long before[KERNEL_COUNTS];
+	time_t end = time(NULL) + seconds;
+	struct paged paged;
+	pthread_t server;
+	unsigned int i;
+
+	for (i = 0; i < KERNEL_COUNTS; i++)
+		before[i] = vmstat(kernel_counts[i]);
+	write_to("/sys/kernel/mm/ksm/run", "1");
+	pthread_create(&server, NULL, serve, &workers[1]);
+	for (i = 0; i < 2; i++)
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	while (!atomic_load(&stop) && time(NULL) < end)
+		disturb(below(&state, EVENTS));
+	atomic_store(&stop, true);
+	for (i = 0; i < 2; i++)
+		pthread_join(workers[i].thread, NULL);
+	workers[1].thread = 0;
+	pthread_join(server, NULL);
+	write_to("/sys/kernel/mm/ksm/run", "2");
+	while (wait(NULL) > 0)
+		;
+	for (i = 0; i < KERNEL_COUNTS; i++)
+		tap_diag("%s: %lu", kernel_counts[i], vmstat(kernel_counts[i]) - before[i]);
+	paged = paged_counts();
+	tap_diag("page requests: %llu, pages taken away: %llu", paged.faults,
+		 paged.invalidations);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seconds", required_argument, NULL, 's' },
+		{ "seed", required_argument, NULL, 'r' },
+		{}
+	};
+	uint64_t seed = time(NULL);
+	struct ibv_device_attr attr;
+	long pinned = pinned_pages();
+	int option, seconds = 60;
+	unsigned int i;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 's')
+			seconds = atoi(optarg);
+		else if (option == 'r')
+			seed = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	tap_diag("seed %llu", (unsigned long long)seed);
+	state = seed * 977 + 1;
+	ctx = open_nic(NULL, &attr);
+	pd = ibv_alloc_pd(ctx);
+	for (i = 0; i < 2; i++)
+		set_up(&workers[i], i, seed);
+	run(seconds);
+	tap_ok(!atomic_load(&failed), "nothing stale was read or written");
+	for (i = 0; i < 2; i++)
+		tap_ok(workers[i].rounds > 100, "worker %u: %llu rounds", i,
+		       (unsigned long long)workers[i].rounds);
+	for (i = 0; i < EVENTS; i++)
+		tap_ok(counts[i] > 0, "%s: %lu times", events[i], counts[i]);
+	for (i = 0; i < 2; i++)
+		tear_down(&workers[i]);
+	tap_is(ibv_dealloc_pd(pd), 0, "nothing holds the PD");
+	ibv_close_device(ctx);
+	expect_nothing_left(pinned);
+	return tap_done();
+}
