@@ -92,6 +92,44 @@ static int make_mr(struct life *life, struct node *node)
 					 BINDABLE | IBV_ACCESS_REMOTE_READ));
 }
 
+/* The device has pages of it, so its table has more than a root. */
+static int give_pages(struct ibv_mr *mr, const uint8_t *memory)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)memory, .length = MR_LENGTH, .lkey = mr->lkey,
+	};
+
+	return ibv_advise_mr(mr->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+}
+
+static int make_paged(struct life *life, struct node *node)
+{
+	(void)life;
+	hold_domain(node);
+	node->memory = aligned_alloc(PAGE, 3 * PAGE);
+	if (!node->memory)
+		return ENOMEM;
+	node->memory += MR_OFFSET;
+	return made(node->mr, ibv_reg_mr(node->need[0]->pd, node->memory, MR_LENGTH,
+					 BINDABLE | IBV_ACCESS_REMOTE_READ |
+					 IBV_ACCESS_ON_DEMAND)) ?:
+	       give_pages(node->mr, node->memory);
+}
+
+/* All of the process's memory. */
+static int make_implicit(struct life *life, struct node *node)
+{
+	(void)life;
+	hold_domain(node);
+	node->memory = aligned_alloc(PAGE, 3 * PAGE);
+	if (!node->memory)
+		return ENOMEM;
+	return made(node->mr, ibv_reg_mr(node->need[0]->pd, NULL, SIZE_MAX,
+					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND)) ?:
+	       give_pages(node->mr, node->memory);
+}
+
 static int end_mr(struct node *node)
 {
 	return ibv_dereg_mr(node->mr);
@@ -295,6 +333,8 @@ const struct kind kinds[] = {
 	KIND(parent, ANY_PD, end_pd, false, KERNEL_PD),
 	KIND(import_pd, ANY_PD | IMPORTED_PD, end_import_pd, false, KERNEL_PD),
 	KIND(mr, KERNEL_MR | TARGET, end_mr, true, ANY_PD),
+	KIND(paged, KERNEL_MR | TARGET, end_mr, true, ANY_PD),
+	KIND(implicit, 0, end_mr, true, ANY_PD),
 	KIND(null, 0, end_mr, false, ANY_PD),
 	KIND(import_mr, TARGET, end_import_mr, false, IMPORTED_PD, TARGET),
 	KIND(dm, KERNEL_DM | ANY_DM, end_dm, true),
