@@ -4,6 +4,7 @@
  * back (test_dmabuf_owner.c).
  */
 
+#include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 
