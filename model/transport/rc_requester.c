@@ -129,6 +129,8 @@ static void begin_again(struct qp *qp)
 	if (r && !request_is_one_of(r, WQE_ASKS_DATA))
 		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) <<
 			      (7 + qp->path_mtu);
+	/* What is sent again has the whole time-out to be answered in. */
+	req->progress = true;
 }
 
 static void go_back(struct nic *nic, struct qp *qp)

@@ -57,7 +57,7 @@ struct requester {
 	bool waiting;		/* for min_rnr_timer */
 	bool held;		/* by a responder that is parked */
 	bool went_back;		/* for a missing answer, in vain so far */
-	bool progress;		/* since the timer was started */
+	bool progress;		/* or another try, since the timer was started */
 	struct half half;
 };
 

@@ -367,6 +367,39 @@ static void test_not_ready_for_long(void)
 	set_timeout(9, 7);
 }
 
+/*
+ * A NAK that tells of a gap has the requester go back. The time-out that is under way then
+ * begins anew: it ends once before the requester goes back on its own.
+ */
+static void test_time_after_gap(void)
+{
+	const struct traffic *t = &w.g->nic->wire->traffic;
+	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
+	struct packet nak = {
+		.opcode = PACKET_TRANSPORT_RC | PACKET_ACKNOWLEDGE,
+		.syndrome = AETH_NAK_SEQUENCE, .num_psn = 1,
+		.dest_qpn = w.qp[0].qpn, .src_qpn = w.qp[1].qpn,
+		.sgid = gid, .dgid = gid,
+	};
+	const uint64_t timeouts = t->timeouts, went_back = t->went_back;
+	struct moor_cqe cqe;
+
+	set_timeout(12, 7);
+	impair("lose=100");
+	post(OP_WRITE, 0, 64);
+	ring(w.g, &w.qp[0]);
+	nak.psn = qp_find(w.g->nic, w.qp[0].qpn)->req.acked_psn;
+	transport_receive(w.g->nic, &nak);
+	ok(t->went_back == went_back + 1, "a NAK for a gap: the requester goes back");
+	settle_timers(w.g, 20);
+	ok(t->timeouts == timeouts, "  and waits for all of its time-out");
+	settle_timers(w.g, 32);
+	ok(t->timeouts > timeouts, "  which ends");
+	impair(NULL);
+	ok(wait_cq(0, &cqe) && !cqe.status, "  and the message arrives");
+	set_timeout(9, 7);
+}
+
 /* More than is answered at once. */
 #define LONG		(300u << 10)
 
@@ -626,6 +659,7 @@ int main(void)
 	test_invalidate();
 	test_many_reads();
 	test_not_ready_for_long();
+	test_time_after_gap();
 	test_nothing_arrives();
 	test_codec();
 	guest_stop(w.g);
