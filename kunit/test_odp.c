@@ -4,6 +4,8 @@
  * what is taken away when the process's memory goes.
  */
 
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
@@ -849,6 +851,92 @@ static void odp_no_memory(struct kunit *test)
 	paged_close(paged);
 }
 
+/* Memory of which there is none, for some time. */
+struct shortage {
+	struct page *page;
+	u32 left;		/* faults that find none */
+	u32 met;		/* that have */
+};
+
+static vm_fault_t shortage_fault(struct vm_fault *vmf)
+{
+	struct shortage *shortage = vmf->vma->vm_private_data;
+
+	if (shortage->left) {
+		shortage->left--;
+		shortage->met++;
+		return VM_FAULT_OOM;
+	}
+	get_page(shortage->page);
+	vmf->page = shortage->page;
+	return 0;
+}
+
+static const struct vm_operations_struct shortage_vm_ops = {
+	.fault = shortage_fault,
+};
+
+static int shortage_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	vma->vm_ops = &shortage_vm_ops;
+	vma->vm_private_data = file->private_data;
+	return 0;
+}
+
+static const struct file_operations shortage_ops = {
+	.owner = THIS_MODULE,
+	.mmap = shortage_mmap,
+};
+
+/* At an address, or if that is 0 anywhere. */
+static unsigned long shortage_map(struct kunit *test, struct shortage *shortage,
+				  unsigned long at)
+{
+	unsigned long flags = MAP_SHARED | (at ? MAP_FIXED : 0);
+	struct file *file;
+
+	file = anon_inode_getfile("shortage", &shortage_ops, shortage, O_RDWR);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	at = vm_mmap(file, at, PAGE_SIZE, PROT_READ, flags, 0);
+	fput(file);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
+	return at;
+}
+
+/* Memory is short for a moment: nobody is told. For longer: the fault fails. */
+static void odp_short_of_memory(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct shortage shortage = { .left = 5 };
+	unsigned long at = shortage_map(test, &shortage, 0);
+	struct moor_odp_counters *counters;
+
+	shortage.page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	KUNIT_ASSERT_NOT_NULL(test, shortage.page);
+	paged->mr = paged_reg(paged, at, PAGE_SIZE, at,
+			      IB_ACCESS_REMOTE_READ | IB_ACCESS_ON_DEMAND);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	counters = &paged_odp(paged)->counters;
+	KUNIT_EXPECT_EQ(test, ask(paged, at, 1, 0), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, shortage.met, 5);
+	KUNIT_EXPECT_EQ(test, touch(paged, at, false), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->faults), 1);
+
+	shortage_map(test, &shortage, at);
+	shortage.left = U32_MAX;
+	shortage.met = 0;
+	KUNIT_EXPECT_EQ(test, ask(paged, at, 1, 0), MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_GT(test, shortage.met, 5);
+	KUNIT_EXPECT_LT(test, shortage.met, 20);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->faults), 2);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->handled), 1);
+	KUNIT_EXPECT_EQ(test, advise(paged, paged->mr->lkey, at, 1, PREFETCH,
+				     FLUSH), -ENOMEM);
+	KUNIT_ASSERT_EQ(test, vm_munmap(at, PAGE_SIZE), 0);
+	paged_close(paged);
+	__free_page(shortage.page);
+}
+
 /* With few vectors page requests come with the asynchronous events. */
 static void odp_few_vectors(struct kunit *test)
 {
@@ -959,6 +1047,7 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_advise_refused),
 	KUNIT_CASE(odp_advise_later),
 	KUNIT_CASE(odp_no_memory),
+	KUNIT_CASE(odp_short_of_memory),
 	KUNIT_CASE(odp_few_vectors),
 	KUNIT_CASE(odp_absent),
 	KUNIT_CASE(odp_caps),

@@ -10,6 +10,7 @@
  * lock, and of the device nothing.
  */
 
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
@@ -21,6 +22,7 @@
 
 #define MOOR_FAULT_WORKERS	4	/* of a context */
 #define MOOR_FAULT_TRIES	8
+#define MOOR_MEMORY_TRIES	9	/* half a second of pauses between them */
 #define MOOR_AHEAD_MIN		SZ_16K
 #define MOOR_AHEAD_MAX		SZ_1M
 
@@ -213,6 +215,27 @@ static u64 moor_half_window(struct moor_half *half,
 	return max3(half->window, (u64)fault->length, 1ULL);
 }
 
+/*
+ * Memory that is short may be there in a moment: what maps a page for DMA is taken
+ * from what may not wait, and else somebody who has more is being ended for it. The
+ * device can wait as well; his message would be lost.
+ */
+static long moor_half_have(struct moor_odp *odp, u64 start, u64 end, bool write)
+{
+	u32 fresh = 0;
+	long pages;
+	int try;
+
+	for (try = 0; try < MOOR_MEMORY_TRIES; try++) {
+		if (try)
+			msleep(1 << try);
+		pages = moor_odp_fault(odp, start, end, write, &fresh);
+		if (pages != -ENOMEM)
+			break;
+	}
+	return pages;
+}
+
 /* Nothing in the event is to be relied on. */
 static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
 			     const struct moor_page_fault *fault)
@@ -220,15 +243,13 @@ static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
 	u64 offset = fault->addr - odp->iova;
 	u64 length = odp->end - odp->start;
 	u64 start, window;
-	u32 fresh = 0;
 	long pages;
 
 	if (offset >= length)
 		return -EFAULT;
 	window = min(moor_half_window(half, fault), length - offset);
 	start = odp->start + offset;
-	pages = moor_odp_fault(odp, start, start + window, fault->write,
-			       &fresh);
+	pages = moor_half_have(odp, start, start + window, fault->write);
 	if (pages < 0)
 		return pages;
 	half->next_key = fault->key;
