@@ -33,7 +33,24 @@ static void moor_faults_free(struct moor_fault_queue *queue)
 	module_put(THIS_MODULE);
 }
 
-/* This function ends before the module does: that waits for moor_wq. */
+/*
+ * Ends the queues of contexts that have gone. Not moor_wq, which reclaim may wait for: a
+ * queue waits for its workers when it ends, and these for memory.
+ */
+static struct workqueue_struct *moor_faults_wq;
+
+int moor_faults_init(void)
+{
+	moor_faults_wq = alloc_workqueue("moor-faults-end", WQ_UNBOUND, 0);
+	return moor_faults_wq ? 0 : -ENOMEM;
+}
+
+void moor_faults_exit(void)
+{
+	destroy_workqueue(moor_faults_wq);
+}
+
+/* This function ends before the module does: moor_faults_exit() waits for it. */
 static void moor_faults_destroy(struct work_struct *work)
 {
 	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
@@ -44,7 +61,7 @@ static void moor_faults_last(struct kref *ref)
 	struct moor_fault_queue *queue =
 		container_of(ref, struct moor_fault_queue, ref);
 
-	queue_work(moor_wq, &queue->destroy);
+	queue_work(moor_faults_wq, &queue->destroy);
 }
 
 void moor_faults_put(struct moor_fault_queue *queue)
