@@ -612,6 +612,31 @@ static void odp_no_fence(struct kunit *test)
 	paged_close(paged);
 }
 
+/*
+ * Nobody may be waiting any more. Any other refusal leaves somebody waiting for ever: the
+ * device is stopped.
+ */
+static void odp_answer_refused(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+
+	nic->behave.fail_opcode = MOOR_CMD_PAGE_RESPONSE;
+	nic->behave.fail_status = MOOR_CMD_BAD_INDEX;
+	ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
+	moor_kunit_wait(test, READ_ONCE(nic->commands[MOOR_CMD_PAGE_RESPONSE]) == 1);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, ask(paged, IOVA + PAGE_SIZE, 1, 0),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
+	moor_kunit_wait(test, moor_is_dead(mdev));
+	nic->behave.fail_status = 0;
+	paged_close(paged);
+}
+
 /* On a device that is dead pages go without asking, and nobody waits. */
 static void odp_dead(struct kunit *test)
 {
@@ -1041,6 +1066,7 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_stuck_rereg),
 	KUNIT_CASE(odp_busy),
 	KUNIT_CASE(odp_no_fence),
+	KUNIT_CASE(odp_answer_refused),
 	KUNIT_CASE(odp_dead),
 	KUNIT_CASE(odp_rereg),
 	KUNIT_CASE(odp_advise),

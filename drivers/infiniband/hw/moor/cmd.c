@@ -357,7 +357,7 @@ static int moor_cmd_errno(u8 status)
 }
 
 /**
- * moor_cmd_exec - execute a command and wait for its completion
+ * moor_cmd_status - execute a command and wait for its completion
  * @mdev: device
  * @cmd: a command structure; its tag is filled in on the way
  * @len: size of it
@@ -370,15 +370,16 @@ static int moor_cmd_errno(u8 status)
  * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
  * answer or with the death of the device, which the time-out brings about.
  *
- * Return: 0, an errno for the device's status, or -EIO if the device is dead.
+ * Return: the device's status (enum moor_cmd_status, or what there is not), or -EIO
+ * if the device is dead.
  */
-int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
-		  void *out, size_t out_len)
+int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
+		    void *out, size_t out_len)
 {
 	const struct moor_cmd_hdr *hdr = cmd;
 	struct moor_cmdq *cmdq = &mdev->cmdq;
 	struct moor_cmd_slot *slot;
-	int tag, err;
+	int tag, status;
 
 	might_sleep();
 	tag = moor_cmd_get_tag(mdev, hdr->opcode);
@@ -386,7 +387,7 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		return tag;
 	slot = &cmdq->slots[tag];
 	if (moor_is_dead(mdev)) {
-		err = -EIO;
+		status = -EIO;
 		goto put;
 	}
 	moor_cmd_expect(cmdq, slot);
@@ -396,11 +397,11 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 
 	if (!moor_cmd_is_done(slot)) {
 		moor_cmd_give_up(cmdq, slot);
-		err = -EIO;
+		status = -EIO;
 		goto put;
 	}
-	err = moor_cmd_errno(slot->status);
-	if (err)
+	status = slot->status;
+	if (status)
 		ibdev_dbg(&mdev->ibdev,
 			  "command %#x: status %#x, field at byte %u\n",
 			  hdr->opcode, slot->status, slot->detail);
@@ -408,7 +409,27 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		memcpy(out, slot->out, out_len);
 put:
 	moor_cmd_put_tag(cmdq, tag);
-	return err;
+	return status;
+}
+
+/**
+ * moor_cmd_exec - moor_cmd_status() for whom an errno will do
+ * @mdev: device
+ * @cmd: a command structure
+ * @len: size of it
+ * @out: where the output goes on success, or NULL
+ * @out_len: bytes of it
+ *
+ * Context: process; sleeps
+ *
+ * Return: 0, an errno for the device's status, or -EIO if the device is dead.
+ */
+int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
+		  void *out, size_t out_len)
+{
+	int status = moor_cmd_status(mdev, cmd, len, out, out_len);
+
+	return status < 0 ? status : moor_cmd_errno(status);
 }
 
 /**

@@ -255,7 +255,8 @@ int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
  * @token: of the request
  * @resolved: else the page is not to be had
  *
- * Whether anybody still waits for it does not matter (HWI ODP-13).
+ * Whether anybody still waits for it does not matter (HWI ODP-13). Who waits and is not
+ * answered would wait for ever: a device that refuses otherwise is stopped.
  */
 void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved)
 {
@@ -264,8 +265,10 @@ void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved)
 		.token = cpu_to_le32(token),
 		.status = resolved ? MOOR_PAGE_RESOLVED : MOOR_PAGE_FAILED,
 	};
+	int status = moor_cmd_status(mdev, &cmd, sizeof(cmd), NULL, 0);
 
-	moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+	if (status > MOOR_CMD_OK && status != MOOR_CMD_BAD_INDEX)
+		moor_hw_kill(mdev, "it did not take an answer about a page");
 }
 
 /**

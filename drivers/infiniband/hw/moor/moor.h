@@ -452,6 +452,8 @@ int moor_cmdq_init(struct moor_dev *mdev);
 void moor_cmdq_destroy(struct moor_dev *mdev);
 void moor_cmdq_abort(struct moor_dev *mdev);
 irqreturn_t moor_cmd_interrupt(int irq, void *data);
+int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
+		    void *out, size_t out_len);
 int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		  void *out, size_t out_len);
 
