@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The commands of the control socket. */
+#include <endian.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -246,6 +247,28 @@ static bool do_event(struct call *call)
 			   (uint32_t)number) || not_now(call);
 }
 
+static bool do_page_request(struct call *call)
+{
+	uint64_t flags = 0, token = 0, key = 0, qpn = 0, addr = 0, length = 0;
+	struct moor_page_request request = {};
+
+	if (!take_number(call, "flags", 0, UINT8_MAX, true, &flags) ||
+	    !take_number(call, "token", 0, UINT32_MAX, true, &token) ||
+	    !take_number(call, "key", 0, UINT32_MAX, true, &key) ||
+	    !take_number(call, "queue pair", 0, UINT32_MAX, true, &qpn) ||
+	    !take_number(call, "address", 0, UINT64_MAX, true, &addr) ||
+	    !take_number(call, "length", 0, UINT32_MAX, true, &length) ||
+	    !no_more(call))
+		return false;
+	request.flags = (uint8_t)flags;
+	request.token = htole32((uint32_t)token);
+	request.key = htole32((uint32_t)key);
+	request.qpn = htole32((uint32_t)qpn);
+	request.addr = htole64(addr);
+	request.length = htole32((uint32_t)length);
+	return fault_page_request(call->nic, &request) || not_now(call);
+}
+
 static bool do_lose(struct call *call)
 {
 	const char *word = next_word(call);
@@ -396,6 +419,8 @@ static const struct verb verbs[] = {
 	{ "garbage", "commands [N] | events EQN [N]", do_garbage },
 	{ "scribble", "", do_scribble },
 	{ "event", "EQN TYPE [NUMBER]", do_event },
+	{ "page-request", "FLAGS TOKEN KEY QPN ADDRESS LENGTH",
+	  do_page_request },
 	{ "lose", "N|always [VECTOR]", do_lose },
 	{ "lie", "SEED N [commands|events|cqes]...", do_lie },
 	{ "link", "up|down", do_link },

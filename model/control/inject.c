@@ -92,6 +92,21 @@ bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number)
 	return true;
 }
 
+bool fault_page_request(struct nic *nic,
+			const struct moor_page_request *request)
+{
+	union {
+		struct moor_page_request request;
+		struct moor_eqe eqe;
+	} entry = { .request = *request };
+
+	entry.request.type = MOOR_EVENT_PAGE_REQUEST;
+	if (!event_inject(nic, MOOR_EQ_PAGE_REQUEST, &entry.eqe))
+		return false;
+	nic->faults->fired++;
+	return true;
+}
+
 void fault_fatal(struct nic *nic)
 {
 	nic->faults->fired++;

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "moor/moor_hw.h"
+
 struct nic;
 
 /* A well-formed completion for a tag, whoever has it. */
@@ -22,6 +24,9 @@ uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count);
 bool fault_scribble(struct nic *nic);
 
 bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
+/* One that no half of a QP has made; its type and phase are filled in. */
+bool fault_page_request(struct nic *nic,
+			const struct moor_page_request *request);
 void fault_fatal(struct nic *nic);
 
 void fault_link(struct nic *nic, bool up);

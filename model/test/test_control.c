@@ -32,7 +32,6 @@ struct nic_user {
 	struct moor_cmd *ring;
 	struct moor_cpl *cpl;
 	struct moor_eqe *eq;
-	uint64_t eq_base;
 	uint32_t issued, completed, events;
 };
 
@@ -201,18 +200,20 @@ static bool next_event(struct nic_user *u, uint8_t type, uint32_t number)
 	return eqe->type == type && eqe->number == number;
 }
 
-static void make_eq(struct nic_user *u)
+static void *make_eq(struct nic_user *u, uint32_t eqn)
 {
 	struct moor_cmd_create_eq cmd = {
 		.hdr.opcode = MOOR_CMD_CREATE_EQ,
-		.eqn = EQN, .vector = EQ_VECTOR, .log_eqe = LOG_EQE,
+		.eqn = eqn, .vector = EQ_VECTOR, .log_eqe = LOG_EQE,
 	};
+	uint64_t base;
+	void *eq = guest_alloc(&u->c, MOOR_PAGE_SIZE, &base);
 
-	u->eq = guest_alloc(&u->c, MOOR_PAGE_SIZE, &u->eq_base);
-	cmd.base = u->eq_base;
+	cmd.base = base;
 	issue(u, &cmd, sizeof(cmd));
 	if (!completes(u, (uint16_t)(u->issued - 1), MOOR_CMD_OK))
 		die("CREATE_EQ");
+	return eq;
 }
 
 /* Interrupts of a vector since the last look. */
@@ -257,6 +258,25 @@ static void test_rules(struct nic_user *u)
 	      "a rule outlives a reset");
 }
 
+/* As it was said, into the queue that page requests have. */
+static void test_page_requests(struct nic_user *u)
+{
+	static const char * const call =
+		"page-request 0xff 0x12345678 1 0xffffff 0xfedcba9876543210 0xffffffff";
+	const struct moor_page_request *r;
+
+	check(!strncmp(ask(u, call), "error ", 6),
+	      "a page request, and no queue for it");
+	r = make_eq(u, MOOR_EQ_PAGE_REQUEST);
+	interrupts(u, EQ_VECTOR);
+	must(u, call);
+	check(__atomic_load_n(&r->phase, __ATOMIC_ACQUIRE) == 1 &&
+	      r->type == MOOR_EVENT_PAGE_REQUEST && r->flags == 0xff &&
+	      r->token == 0x12345678 && r->key == 1 && r->qpn == 0xffffff &&
+	      r->addr == 0xfedcba9876543210 && r->length == 0xffffffff &&
+	      interrupts(u, EQ_VECTOR) == 1, "a page request, with an interrupt");
+}
+
 static void test_rings(struct nic_user *u)
 {
 	unsigned int i, known = 0;
@@ -271,7 +291,7 @@ static void test_rings(struct nic_user *u)
 	check(known < 8 && nop_ends_with(u, MOOR_CMD_OK),
 	      "garbage commands: entries in turn, then an answer");
 
-	make_eq(u);
+	u->eq = make_eq(u, EQN);
 	interrupts(u, EQ_VECTOR);
 	must(u, "event 2 0xee 77");
 	check(next_event(u, 0xee, 77) && interrupts(u, EQ_VECTOR) == 1,
@@ -410,7 +430,9 @@ static void test_refusals(struct nic_user *u)
 		"stray 65536", "stray 1 OK 2", "garbage", "garbage rings",
 		"garbage events", "garbage events 18", "garbage commands 0",
 		"garbage commands 257", "event 1", "event 1 256",
-		"event 1 1 1 1", "lie", "lie 1", "lie x 1", "lie 1 0",
+		"event 1 1 1 1", "page-request 0 0 0 0 0",
+		"page-request 256 0 0 0 0 0", "page-request 0 0 0 0 0 0 0",
+		"lie", "lie 1", "lie x 1", "lie 1 0",
 		"lie 1 1 everything", "lie 1 1 events now", "lose", "lose x",
 		"lose 1 18", "lose 1 0 0",
 		"link", "link left", "link up now", "dead now", "status 1",
@@ -515,6 +537,7 @@ int main(void)
 	start(&u);
 	test_refusals(&u);
 	test_rules(&u);
+	test_page_requests(&u);
 	test_rings(&u);
 	test_lies(&u);
 	test_device(&u);
