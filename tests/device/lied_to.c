@@ -2,8 +2,9 @@
 /*
  * Usage: lied_to ROUNDS
  *
- * A process on a NIC that lies: makes one of each object, moves data, binds windows,
- * waits for events, asks what there is, and gives it all back. Any call may fail, and
+ * A process on a NIC that lies: makes one of each object, moves data, to and from pages
+ * that it has to ask for as well, binds windows, waits for events, asks what there is, and
+ * gives it all back. Any call may fail, and
  * any answer be nonsense; but each call comes back, and it ends with status 0.
  */
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdma/rdma_netlink.h>
@@ -28,8 +30,8 @@
 static struct pair pair;
 static struct ibv_mw *mw[2];
 static struct ibv_dm *dm;
-static struct ibv_mr *mr, *dm_mr;
-static uint8_t *memory;
+static struct ibv_mr *mr, *dm_mr, *paged_mr;
+static uint8_t *memory, *paged;
 static unsigned int completions, events;
 
 /* What is there of completions, for a moment. */
@@ -101,6 +103,7 @@ static void make_all(void)
 	pair.a.qp = make_qp(&pair.a);
 	pair.b.qp = make_qp(&pair.b);
 	mr = ibv_reg_mr(pair.pd, memory, LENGTH, ALL_ACCESS | IBV_ACCESS_MW_BIND);
+	paged_mr = ibv_reg_mr(pair.pd, paged, LENGTH, ALL_ACCESS | IBV_ACCESS_ON_DEMAND);
 	dm = ibv_alloc_dm(pair.ctx, &dm_attr);
 	if (dm)
 		dm_mr = ibv_reg_dm_mr(pair.pd, dm, 0, LENGTH, IBV_ACCESS_ZERO_BASED |
@@ -147,6 +150,35 @@ static void move_data(void)
 	}
 	poll_cq(pair.a.send_cq);
 	poll_cq(pair.b.recv_cq);
+}
+
+/* Either half waits for a page, and all pages go again. */
+static void page(void)
+{
+	struct request request = {
+		.opcode = IBV_WR_RDMA_WRITE, .local = memory, .length = LENGTH,
+		.remote = (uintptr_t)paged,
+	};
+	struct ibv_sge sge = { .addr = (uintptr_t)paged, .length = LENGTH };
+
+	if (!pair.a.qp || !pair.b.qp || !mr || !paged_mr)
+		return;
+	request.lkey = mr->lkey;
+	request.rkey = paged_mr->rkey;
+	post(&pair.a, &request);
+	request.opcode = IBV_WR_RDMA_READ;
+	request.local = paged;
+	request.lkey = paged_mr->lkey;
+	request.remote = (uintptr_t)memory;
+	request.rkey = mr->rkey;
+	post(&pair.b, &request);
+	poll_cq(pair.a.send_cq);
+	poll_cq(pair.b.send_cq);
+	madvise(paged, LENGTH, MADV_DONTNEED);
+	sge.lkey = paged_mr->lkey;
+	ibv_advise_mr(pair.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+		      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+	madvise(paged, LENGTH / 2, MADV_DONTNEED);
 }
 
 static void bind_windows(void)
@@ -220,6 +252,8 @@ static void give_back(void)
 		ibv_free_dm(dm);
 	if (mr)
 		ibv_dereg_mr(mr);
+	if (paged_mr)
+		ibv_dereg_mr(paged_mr);
 	if (pair.a.qp)
 		ibv_destroy_qp(pair.a.qp);
 	if (pair.a.send_cq)
@@ -235,7 +269,8 @@ int main(int argc, char **argv)
 	pair.pd = ibv_alloc_pd(pair.ctx);
 	pair.channel = ibv_create_comp_channel(pair.ctx);
 	memory = aligned_alloc(4096, LENGTH);
-	if (!pair.pd || !pair.channel || !memory)
+	paged = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!pair.pd || !pair.channel || !memory || paged == MAP_FAILED)
 		tap_bail("set-up: %s", strerror(errno));
 	pair_find_gid(&pair);
 	nic_name();
@@ -248,6 +283,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < rounds; i++) {
 		connect_all();
 		move_data();
+		page();
 		bind_windows();
 		look_around();
 		change_all(i);

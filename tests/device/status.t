@@ -14,10 +14,6 @@ sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
 import device  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
-# HWI CMD-8 to CMD-16, and what a status is that there is not.
-STATUSES = {"BAD_OPCODE": 95, "BAD_RESERVED": 22, "BAD_PARAM": 22, "BAD_INDEX": 22,
-            "BAD_STATE": 22, "BUSY": 16, "NO_RESOURCE": 12, "DMA_FAULT": 14, "0xa5": device.EIO}
-
 # What is made before, the call, what takes it back, and how many commands it has:
 # registering, above all, has none.
 CALLS = (
@@ -71,7 +67,7 @@ def failing(verbs, made, call, undo, commands):
     make(verbs, made)
     before = device.counts()
     found = None
-    for status, errno in STATUSES.items():
+    for status, errno in device.STATUSES.items():
         def attempt(fault, status=status, errno=errno):
             fault.arm()
             err = verbs(call)
@@ -87,7 +83,7 @@ def failing(verbs, made, call, undo, commands):
         guest.ok(found == commands, f"{call}: {commands} commands, each ended with {status}", found)
         if not commands:
             break
-    POINTS.append(commands * len(STATUSES))
+    POINTS.append(commands * len(device.STATUSES))
     for word in reversed(made):
         if UNDO[word] and verbs(UNDO[word]):
             raise RuntimeError(UNDO[word])
@@ -114,13 +110,13 @@ def refused_end(made, call, commands, where):
             device.rebind(where, name)
 
     found = None
-    for status in STATUSES:
+    for status in device.STATUSES:
         name = f"{call}, a command refused with {status}"
         found = device.each_command(f"fail any {status}", attempt, found)
         guest.ok(found == commands, f"{call}: {commands} commands, each refused with {status}", found)
         if not commands:
             break
-    POINTS.append(commands * len(STATUSES))
+    POINTS.append(commands * len(device.STATUSES))
     if commands:
         guest.ok(*guest.moves_data(f"{call} was refused"))
 
@@ -181,7 +177,7 @@ def probing(where):
                  f"probing, {status}: {'bound' if bound else 'not bound, bus mastering is off'}")
 
     found = None
-    for status in STATUSES:
+    for status in device.STATUSES:
         found = device.each_command(f"fail any {status}", attempt, found)
         guest.ok(found >= 2, f"probing: {found} commands, each ended with {status}")
         POINTS.append(found)
@@ -198,7 +194,7 @@ def removing(where):
                  f"removing, {status}: unbound, bus mastering is off")
 
     found = None
-    for status in STATUSES:
+    for status in device.STATUSES:
         found = device.each_command(f"fail any {status}", attempt, found)
         guest.ok(found >= 2, f"removing: {found} commands, each ended with {status}")
         POINTS.append(found)

@@ -15,6 +15,7 @@
 
 #include "pair.h"
 #include "tap.h"
+#include "words.h"
 
 #define MAX_MR		256
 #define LENGTH		(64 * 1024u)
@@ -289,10 +290,7 @@ static int do_close(void)
 	return ibv_close_device(ctx);
 }
 
-static const struct {
-	const char *word;
-	int (*call)(void);
-} calls[] = {
+static const struct word calls[] = {
 	{ "reg", do_reg }, { "rereg", do_rereg }, { "dereg", do_dereg },
 	{ "cq", do_cq }, { "resize_cq", do_resize_cq },
 	{ "resize_back", do_resize_back }, { "modify_cq", do_modify_cq },
@@ -312,12 +310,9 @@ static const struct {
 	{ "port_state", do_port_state }, { "close", do_close },
 };
 
-#define NUM_CALLS	(sizeof(calls) / sizeof(calls[0]))
-
 int main(void)
 {
 	struct ibv_device_attr attr;
-	char line[64], word[32];
 
 	ctx = open_nic(NULL, &attr);
 	pd = ibv_alloc_pd(ctx);
@@ -326,22 +321,6 @@ int main(void)
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!pd || !channel || buf == MAP_FAILED)
 		tap_bail("set-up: %s", strerror(errno));
-	printf("ready\n");
-	fflush(stdout);
-	while (fgets(line, sizeof(line), stdin)) {
-		int count = 1, err = 0;
-		size_t i;
-
-		if (sscanf(line, "%31s %d", word, &count) < 1)
-			continue;
-		for (i = 0; i < NUM_CALLS && strcmp(word, calls[i].word); i++)
-			;
-		if (i == NUM_CALLS)
-			tap_bail("unknown word: %s", word);
-		while (count-- && !err)
-			err = calls[i].call();
-		printf("%d\n", err);
-		fflush(stdout);
-	}
+	words_follow(calls, sizeof(calls) / sizeof(calls[0]));
 	return 0;
 }

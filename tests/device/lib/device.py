@@ -11,6 +11,10 @@ import guest
 PROMPTLY = 60  # seconds; a hang is what is looked for, not slowness
 EIO = 5
 
+# HWI CMD-8 to CMD-16, and what a status is that there is not.
+STATUSES = {"BAD_OPCODE": 95, "BAD_RESERVED": 22, "BAD_PARAM": 22, "BAD_INDEX": 22,
+            "BAD_STATE": 22, "BUSY": 16, "NO_RESOURCE": 12, "DMA_FAULT": 14, "0xa5": EIO}
+
 
 class Program:
     """A process that is told what to do, and that nothing may kill or hang."""
@@ -39,11 +43,8 @@ class Program:
         return self.process.returncode, output.decode(errors="replace")
 
 
-class Verbs(Program):
-    """Calls verbs one by one: an instance called with a word gives 0 or the errno."""
-
-    def __init__(self):
-        super().__init__("verbs")
+class Words(Program):
+    """Does things one by one: an instance called with a word gives 0 or the errno."""
 
     def start(self, word):
         """Begins a call that may block."""
@@ -58,11 +59,30 @@ class Verbs(Program):
         self.start(word)
         return self.result()
 
+
+class Verbs(Words):
+    """Calls verbs."""
+
+    def __init__(self):
+        super().__init__("verbs")
+
     def make(self):
         """One of each object."""
         for word in ("reg", "cq", "qp", "init_qp", "mw"):
             if self(word):
                 raise RuntimeError(f"verbs: {word} failed")
+
+
+class Pager(Words):
+    """Uses memory that is paged on demand."""
+
+    def __init__(self):
+        super().__init__("pager")
+
+    def moves(self, name):
+        """A test point: a page is asked for, and data is there."""
+        errors = [self(word) for word in ("drop", "touch", "done")]
+        guest.ok(not any(errors), f"{name}: a page is asked for, and data arrives", errors)
 
 
 def address():
