@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/* timeout: 900
+ *
+ * On-demand paging with each allocation and copy on the way failing in turn: registering
+ * and re-registering, advice, which makes the branches of the table and has the pages
+ * come, memory that goes, and page requests, which a worker of the kernel's answers.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "counts.h"
+#include "fault.h"
+#include "holdings.h"
+#include "paged.h"
+#include "tap.h"
+#include "walk.h"
+#include "window.h"
+
+#define SIZE		(4 * PAGE)
+#define LENGTH		2048u
+#define MAX_WORKERS	64
+#define MOST_POINTS	200
+
+static struct pair home;
+static uint8_t *memory;
+static struct ibv_mr *mr;
+static bool implicit;
+static unsigned int access_flags;
+
+/* ---- registering, and another kind of registration ---- */
+
+static int reg(void)
+{
+	errno = 0;
+	mr = implicit ? ibv_reg_mr(home.pd, NULL, SIZE_MAX, access_flags) :
+			ibv_reg_mr(home.pd, memory, SIZE, access_flags);
+	return mr ? 0 : errno;
+}
+
+static int dereg(void)
+{
+	return ibv_dereg_mr(mr);
+}
+
+/* A page is asked for, at both ends, and data arrives. */
+static bool works(void)
+{
+	uint8_t *last = memory + SIZE - LENGTH;
+
+	fill(home.a.buf, LENGTH, 5);
+	if (ask(&home, IBV_WR_RDMA_WRITE, mr->rkey, (uintptr_t)memory, LENGTH).status ||
+	    !is_filled(memory, LENGTH, 5))
+		return false;
+	fill(home.a.buf, LENGTH, 9);
+	return !ask(&home, IBV_WR_RDMA_WRITE, mr->rkey, (uintptr_t)last, LENGTH).status &&
+	       is_filled(last, LENGTH, 9);
+}
+
+static void forget_pages(void)
+{
+	if (madvise(memory, SIZE, MADV_DONTNEED))
+		tap_bail("madvise: %s", strerror(errno));
+}
+
+static void walk_registering(void)
+{
+	walk(&(struct path){
+		.name = implicit ? "register all of memory" : "register, paged",
+		.prepare = forget_pages, .call = reg, .works = works, .after = dereg,
+	});
+	walk(&(struct path){
+		.name = implicit ? "deregister all of memory" : "deregister, paged",
+		.prepare = forget_pages, .before = reg, .call = dereg, .intact = works,
+	});
+}
+
+static unsigned int to_access;
+
+static int rereg(void)
+{
+	errno = 0;
+	if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, to_access))
+		return 0;
+	return errno ? errno : EPROTO;
+}
+
+static void walk_reregistering(void)
+{
+	to_access = ALL_ACCESS;
+	walk(&(struct path){
+		.name = "re-register: pinned from now on", .prepare = forget_pages,
+		.before = reg, .call = rereg, .works = works, .intact = works,
+		.after = dereg, .late = true,
+	});
+	access_flags = ALL_ACCESS;
+	to_access = ON_DEMAND;
+	walk(&(struct path){
+		.name = "re-register: paged from now on", .prepare = forget_pages,
+		.before = reg, .call = rereg, .works = works, .intact = works,
+		.after = dereg, .late = true,
+	});
+	access_flags = ON_DEMAND;
+}
+
+/* ---- pages that come and go ---- */
+
+static enum ibv_advise_mr_advice advice;
+
+static int advise(void)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)memory, .length = SIZE, .lkey = mr->lkey,
+	};
+
+	return ibv_advise_mr(home.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+}
+
+static int have_pages(void)
+{
+	int err = reg();
+
+	if (!err)
+		memset(memory, 1, SIZE);
+	return err;
+}
+
+/* One between two that stay: the process's mapping becomes two. */
+static int let_go(void)
+{
+	return munmap(memory + PAGE, PAGE) ? errno : 0;
+}
+
+static int have_again(void)
+{
+	if (mmap(memory + PAGE, PAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return errno;
+	return dereg();
+}
+
+static void walk_pages(void)
+{
+	static const char *const names[] = {
+		[IBV_ADVISE_MR_ADVICE_PREFETCH] = "fetch pages to be read",
+		[IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE] = "fetch pages to be written",
+		[IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT] = "enter pages that there are",
+	};
+
+	for (advice = IBV_ADVISE_MR_ADVICE_PREFETCH;
+	     advice <= IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT; advice++)
+		walk(&(struct path){
+			.name = names[advice], .prepare = forget_pages,
+			.before = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ?
+				  have_pages : reg,
+			.call = advise, .works = works, .intact = works, .after = dereg,
+		});
+	walk(&(struct path){
+		.name = "let a page go", .before = have_pages, .call = let_go,
+		.works = works, .intact = works, .after = have_again,
+	});
+}
+
+/* ---- page requests ---- */
+
+static int workers[MAX_WORKERS], num_workers;
+
+/* Who has worked on a page request before is the next to do so again. */
+static void find_workers(void)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	char path[300], name[64];
+	FILE *file;
+
+	while (dir && (entry = readdir(dir)) && num_workers < MAX_WORKERS) {
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(name, sizeof(name), file) && strstr(name, "moor-faults")) {
+			snprintf(path, sizeof(path), "/proc/%s/fail-nth", entry->d_name);
+			workers[num_workers] = open(path, O_RDWR | O_CLOEXEC);
+			num_workers += workers[num_workers] >= 0;
+		}
+		if (file)
+			fclose(file);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void arm_workers(unsigned int nth)
+{
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%u", nth), i;
+
+	for (i = 0; i < num_workers; i++)
+		if (pwrite(workers[i], text, length, 0) != length)
+			tap_bail("fail-nth of a worker: %s", strerror(errno));
+}
+
+/* Has one of them come as far as that? */
+static bool disarm_workers(void)
+{
+	bool reached = false;
+	char text[16];
+	int i;
+
+	for (i = 0; i < num_workers; i++) {
+		if (pread(workers[i], text, sizeof(text) - 1, 0) > 0)
+			reached |= text[0] == '0';
+		if (pwrite(workers[i], "0", 1, 0) != 1)
+			tap_bail("fail-nth of a worker: %s", strerror(errno));
+		close(workers[i]);
+	}
+	num_workers = 0;
+	return reached;
+}
+
+/* Memory that is short once is no error: the fault is tried again. */
+static void test_page_requests(void)
+{
+	struct holdings before, after;
+	unsigned int nth, failed = 0;
+	bool reached = true;
+
+	must(reg, "register");
+	holdings_get(&before);
+	for (nth = 1; reached && nth < MOST_POINTS; nth++) {
+		forget_pages();
+		if (!works())
+			break;
+		forget_pages();
+		find_workers();
+		if (!num_workers)
+			tap_bail("no worker has answered a page request");
+		arm_workers(nth);
+		if (!works())
+			break;
+		reached = disarm_workers();
+		failed += reached;
+	}
+	holdings_get(&after);
+	tap_ok(!reached && failed > 1,
+	       "page requests: %u points of the workers, none is seen", failed);
+	tap_ok(holdings_equal(&before, &after), "page requests: nothing is left");
+	must(dereg, "deregister");
+}
+
+int main(void)
+{
+	struct ibv_device_attr attr;
+	struct ibv_context *ctx;
+	long pinned;
+
+	if (!fault_setup()) {
+		printf("1..0 # SKIP " FAULT_NONE "\n");
+		return 0;
+	}
+	pinned = pinned_pages();
+	ctx = open_nic(nic_name(), &attr);
+	pair_open(&home, ctx, &pair_defaults);
+	pair_connect(&home);
+	holdings_open();
+	memory = map_pages(SIZE);
+	access_flags = ON_DEMAND;
+	walk_reregistering();
+	do {
+		walk_registering();
+		walk_pages();
+		test_page_requests();
+		implicit = !implicit;
+	} while (implicit);
+	munmap(memory, SIZE);
+	return walk_done(&home, pinned);
+}
