@@ -491,9 +491,12 @@ static int __init moor_init(void)
 	moor_wq = alloc_workqueue("moor", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!moor_wq)
 		return -ENOMEM;
-	err = moor_recovery_init();
+	err = moor_faults_init();
 	if (err)
 		goto destroy_wq;
+	err = moor_recovery_init();
+	if (err)
+		goto exit_faults;
 	moor_debugfs_init();
 	err = pci_register_driver(&moor_driver);
 	if (err)
@@ -503,6 +506,8 @@ static int __init moor_init(void)
 exit_recovery:
 	moor_debugfs_exit();
 	moor_recovery_exit();
+exit_faults:
+	moor_faults_exit();
 destroy_wq:
 	destroy_workqueue(moor_wq);
 	return err;
@@ -513,6 +518,7 @@ static void __exit moor_exit(void)
 	pci_unregister_driver(&moor_driver);
 	moor_recovery_exit();
 	moor_debugfs_exit();
+	moor_faults_exit();
 	destroy_workqueue(moor_wq);
 }
 

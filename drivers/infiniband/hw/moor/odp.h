@@ -261,6 +261,8 @@ long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
 			   bool write);
 
 /* odp_fault.c */
+int moor_faults_init(void);
+void moor_faults_exit(void);
 int moor_faults_open(struct moor_ucontext *uctx);
 void moor_faults_close(struct moor_ucontext *uctx);
 void moor_faults_put(struct moor_fault_queue *queue);
