@@ -557,6 +557,43 @@ static int paged_rereg(struct paged *paged, int flags, u64 start, u64 length,
 	return other ? PTR_ERR(other) : 0;
 }
 
+struct last_worker {
+	struct work_struct work;
+	struct moor_fault_queue *queue;
+};
+
+static void last_worker_run(struct work_struct *work)
+{
+	struct last_worker *last = container_of(work, struct last_worker, work);
+	struct work_struct *end = &last->queue->destroy;
+	int i;
+
+	moor_faults_put(last->queue);
+	while (!(work_busy(end) & WORK_BUSY_RUNNING))
+		cond_resched();
+	/* Who ends the queue gets as far as waiting for this one. */
+	for (i = 0; i < 1000; i++)
+		yield();
+}
+
+/* Whoever works on a page outlives the context: the workers go with the last one. */
+static void odp_last_worker(struct kunit *test)
+{
+	int before = module_refcount(THIS_MODULE);
+	struct moor_ucontext uctx = {};
+	struct last_worker last;
+
+	KUNIT_ASSERT_EQ(test, moor_faults_open(&uctx), 0);
+	last.queue = uctx.faults;
+	kref_get(&last.queue->ref);
+	moor_faults_close(&uctx);
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + 1);
+	INIT_WORK_ONSTACK(&last.work, last_worker_run);
+	queue_work(last.queue->wq, &last.work);
+	moor_kunit_wait(test, module_refcount(THIS_MODULE) == before);
+	destroy_work_on_stack(&last.work);
+}
+
 /* Re-registered while a page is waited for: the answer is for what it is then. */
 static void odp_stuck_rereg(struct kunit *test)
 {
@@ -1064,6 +1101,7 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_sequential),
 	KUNIT_CASE(odp_stuck),
 	KUNIT_CASE(odp_stuck_rereg),
+	KUNIT_CASE(odp_last_worker),
 	KUNIT_CASE(odp_busy),
 	KUNIT_CASE(odp_no_fence),
 	KUNIT_CASE(odp_answer_refused),

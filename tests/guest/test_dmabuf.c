@@ -224,11 +224,16 @@ static void test_exit(int (*open_buffer)(void))
 	       "a process ends with one registered");
 }
 
-static void test_buffer(const char *name, int (*open_buffer)(void))
+static void test_buffer(const char *device, int (*open_buffer)(void))
 {
-	struct buffer b = see(open_buffer());
+	struct buffer b;
 
-	tap_diag("%s", name);
+	if (access(device, R_OK | W_OK)) {
+		tap_skip("the kernel has no such device", "memory of %s", device);
+		return;
+	}
+	b = see(open_buffer());
+	tap_diag("%s", device);
 	test_range(&b, 0, PAGE, 0, "the first page, at iova 0");
 	test_range(&b, 0, SIZE, IOVA, "all of it");
 	test_range(&b, 3 * PAGE, 5 * PAGE, IOVA, "some pages");
@@ -248,8 +253,8 @@ int main(void)
 	config.buffer_size = SIZE;
 	pair_open(&pair, open_nic(NULL, &attr), &config);
 	pair_connect(&pair);
-	test_buffer("udmabuf", open_udmabuf);
-	test_buffer("the system's heap", open_heap);
+	test_buffer("/dev/udmabuf", open_udmabuf);
+	test_buffer("/dev/dma_heap/system", open_heap);
 	pair_close(&pair);
 	expect_nothing_left(pinned);
 	return tap_done();

@@ -26,6 +26,12 @@
 #define MOOR_AHEAD_MIN		SZ_16K
 #define MOOR_AHEAD_MAX		SZ_1M
 
+/*
+ * Where queues of faults end. Not moor_wq, which is there to reclaim memory: it may not
+ * wait for what is not.
+ */
+static struct workqueue_struct *moor_faults_end_wq;
+
 static void moor_faults_free(struct moor_fault_queue *queue)
 {
 	destroy_workqueue(queue->wq);
@@ -33,24 +39,7 @@ static void moor_faults_free(struct moor_fault_queue *queue)
 	module_put(THIS_MODULE);
 }
 
-/*
- * Ends the queues of contexts that have gone. Not moor_wq, which reclaim may wait for: a
- * queue waits for its workers when it ends, and these for memory.
- */
-static struct workqueue_struct *moor_faults_wq;
-
-int moor_faults_init(void)
-{
-	moor_faults_wq = alloc_workqueue("moor-faults-end", WQ_UNBOUND, 0);
-	return moor_faults_wq ? 0 : -ENOMEM;
-}
-
-void moor_faults_exit(void)
-{
-	destroy_workqueue(moor_faults_wq);
-}
-
-/* This function ends before the module does: moor_faults_exit() waits for it. */
+/* This function ends before the module does: that waits for moor_faults_end_wq. */
 static void moor_faults_destroy(struct work_struct *work)
 {
 	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
@@ -61,12 +50,28 @@ static void moor_faults_last(struct kref *ref)
 	struct moor_fault_queue *queue =
 		container_of(ref, struct moor_fault_queue, ref);
 
-	queue_work(moor_faults_wq, &queue->destroy);
+	queue_work(moor_faults_end_wq, &queue->destroy);
 }
 
 void moor_faults_put(struct moor_fault_queue *queue)
 {
 	kref_put(&queue->ref, moor_faults_last);
+}
+
+/**
+ * moor_faults_init - make the queue in which those of contexts end
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_faults_init(void)
+{
+	moor_faults_end_wq = alloc_workqueue("moor-faults-end", WQ_UNBOUND, 0);
+	return moor_faults_end_wq ? 0 : -ENOMEM;
+}
+
+void moor_faults_exit(void)
+{
+	destroy_workqueue(moor_faults_end_wq);
 }
 
 /**
