@@ -35,7 +35,7 @@
 #define PAGES	(TARGET / PAGE)
 #define PIECE	16u		/* pages moved at a time, at most */
 #define WORDS	(PAGE / 8)
-#define RARELY	64		/* what makes the kernel go over all of memory */
+#define RARELY	8		/* what makes the kernel go over all of memory */
 
 struct worker {
 	unsigned int number;
