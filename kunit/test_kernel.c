@@ -456,6 +456,20 @@ static void fast_failed(struct kunit *test)
 	pair_close(test, pair);
 }
 
+/* A handler in a softirq may still ask for events when the core believes it gone. */
+static void kernel_softirq(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	unsigned long begun;
+	struct ib_cq *cq;
+
+	cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+	begun = get_state_synchronize_rcu();
+	ib_free_cq(cq);
+	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(begun));
+}
+
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
 	KUNIT_CASE(kernel_post_uc),
@@ -463,6 +477,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE(kernel_dead),
 	KUNIT_CASE(kernel_slots),
+	KUNIT_CASE(kernel_softirq),
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),
 	KUNIT_CASE(fast_tables),

@@ -221,6 +221,12 @@ int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 		moor_db_free(cq->uctx, &cq->db);
 		moor_ring_unpin(mdev, &cq->ring);
 	} else {
+		/*
+		 * irq_poll_disable(), which the core has called, waits till a handler
+		 * has said irq_poll_complete(): then it asks for the next event.
+		 */
+		if (ibcq->poll_ctx == IB_POLL_SOFTIRQ)
+			synchronize_rcu();
 		moor_destroy_kernel_cq(cq);
 	}
 	mutex_destroy(&cq->resize_lock);
