@@ -104,5 +104,8 @@ void moor_pair_open(struct kunit *test, struct moor_pair *pair);
 void moor_pair_open_type(struct kunit *test, struct moor_pair *pair,
 			 enum ib_qp_type type);
 void moor_pair_close(struct kunit *test, struct moor_pair *pair);
+struct fake_page *moor_pair_ask(const struct moor_pair *pair, u32 token, u32 key,
+				u64 addr, u32 length, u8 flags);
+bool moor_is_answered(struct fake_page *page);
 
 #endif /* MOOR_KUNIT_HARNESS_H */

@@ -84,3 +84,36 @@ void moor_pair_close(struct kunit *test, struct moor_pair *pair)
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 	moor_user_close(test, pair->user);
 }
+
+/**
+ * moor_pair_ask - let the NIC ask for a page, and do not wait for the answer
+ * @pair: whose QP it is for
+ * @token: of the request, another one each time
+ * @key: of an MR
+ * @addr: byte
+ * @length: hint
+ * @flags: MOOR_PAGE_REQUEST_*
+ *
+ * Return: where the answer will be.
+ */
+struct fake_page *moor_pair_ask(const struct moor_pair *pair, u32 token, u32 key,
+				u64 addr, u32 length, u8 flags)
+{
+	const struct moor_page_request request = {
+		.type = MOOR_EVENT_PAGE_REQUEST,
+		.flags = flags,
+		.token = cpu_to_le32(token),
+		.key = cpu_to_le32(key),
+		.qpn = cpu_to_le32(pair->qp->qpn),
+		.addr = cpu_to_le64(addr),
+		.length = cpu_to_le32(length),
+	};
+
+	return fake_nic_page_request(moor_kunit_nic(), &request);
+}
+
+bool moor_is_answered(struct fake_page *page)
+{
+	/* Pairs with the fake NIC's: the status is there. */
+	return smp_load_acquire(&page->answered);
+}

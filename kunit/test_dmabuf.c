@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of a dma-buf: registering it, and what is left when its owner takes it back.
+ * Memory of a dma-buf: registering it, and where it is pinned, what is left when its
+ * owner takes it back.
  */
 
 #include <linux/dma-buf.h>
@@ -51,6 +52,13 @@ static struct lent *lent_open(struct kunit *test)
 	lent->mr = lent_reg(lent, 0, LENGTH, IOVA, lent->fd, RIGHTS);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, lent->mr);
 	return lent;
+}
+
+/* Nothing moves beneath a NIC that cannot be made to ask for it again. */
+static struct lent *lent_open_pinned(struct kunit *test)
+{
+	moor_kunit_replug(test, MOOR_FEATURE_ODP);
+	return lent_open(test);
 }
 
 static void lent_close(struct lent *lent)
@@ -109,7 +117,7 @@ static void test_offset(struct kunit *test)
 
 static void test_taken_back(struct kunit *test)
 {
-	struct lent *lent = lent_open(test);
+	struct lent *lent = lent_open_pinned(test);
 	u32 key = lent->mr->rkey, used = moor_keys_used(&moor_kunit_attached(test)->keys);
 	struct ib_mr *other;
 
@@ -125,10 +133,25 @@ static void test_taken_back(struct kunit *test)
 	lent_close(lent);
 }
 
+static void test_stays(struct kunit *test)
+{
+	struct lent *lent = lent_open_pinned(test);
+
+	KUNIT_EXPECT_EQ(test, lent_write(lent, 0, 7), 0);
+	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_MOVE, lent->fd), -EBUSY);
+	KUNIT_EXPECT_EQ(test, lent_read(lent, 0), 7);
+	KUNIT_EXPECT_EQ(test, moor_dereg_mr(lent->mr, NULL), 0);
+	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_MOVE, lent->fd), 0);
+	lent->mr = lent_reg(lent, 0, LENGTH, IOVA, lent->fd, RIGHTS);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, lent->mr);
+	KUNIT_EXPECT_EQ(test, lent_read(lent, 0), 7);
+	lent_close(lent);
+}
+
 /* What no device may say: an MR to which no window can be bound is not busy. */
 static void test_not_given_back(struct kunit *test)
 {
-	struct lent *lent = lent_open(test);
+	struct lent *lent = lent_open_pinned(test);
 
 	moor_kunit_hold(lent->mr, 1);
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_TAKE_BACK, lent->fd), 0);
@@ -142,8 +165,9 @@ static void test_refused(struct kunit *test)
 		u64 offset, length, iova;
 		int access, err;
 	} wrong[] = {
-		{ 0, LENGTH + 1, 0, RIGHTS, -EINVAL },
-		{ LENGTH, PAGE_SIZE, 0, RIGHTS, -EINVAL },
+		{ 0, LENGTH + 1, 0, RIGHTS, -EFAULT },
+		{ LENGTH, PAGE_SIZE, 0, RIGHTS, -EFAULT },
+		{ LENGTH + PAGE_SIZE, PAGE_SIZE, 0, RIGHTS, -EFAULT },
 		{ 0, 0, 0, RIGHTS, -EINVAL },
 		{ 0, PAGE_SIZE, -(u64)PAGE_SIZE + 1, RIGHTS, -EINVAL },
 		{ 8, PAGE_SIZE, 16, RIGHTS, -EINVAL },
@@ -163,6 +187,8 @@ static void test_refused(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, PTR_ERR_OR_ZERO(mr), wrong[i].err,
 				    "case %d", i);
 	}
+	mr = lent_reg(lent, 0, LENGTH + 1, 0, lent->fd, RIGHTS);
+	KUNIT_EXPECT_EQ(test, lent->user->uctx.refusal.limit, LENGTH);
 	mr = lent_reg(lent, 0, LENGTH, 0, -1, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EBADF);
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_FAIL, lent->fd), 0);
@@ -192,6 +218,7 @@ static struct kunit_case dmabuf_cases[] = {
 	KUNIT_CASE(test_pages),
 	KUNIT_CASE(test_offset),
 	KUNIT_CASE(test_taken_back),
+	KUNIT_CASE(test_stays),
 	KUNIT_CASE(test_not_given_back),
 	KUNIT_CASE(test_refused),
 	KUNIT_CASE(test_dead),

@@ -84,30 +84,15 @@ static struct moor_odp *paged_odp(struct paged *paged)
 static struct fake_page *ask_for(struct paged *paged, u32 key, u64 addr,
 				 u32 length, u8 flags)
 {
-	const struct moor_page_request request = {
-		.type = MOOR_EVENT_PAGE_REQUEST,
-		.flags = flags,
-		.token = cpu_to_le32(++paged->token),
-		.key = cpu_to_le32(key),
-		.qpn = cpu_to_le32(paged->pair.qp->qpn),
-		.addr = cpu_to_le64(addr),
-		.length = cpu_to_le32(length),
-	};
-
-	return fake_nic_page_request(moor_kunit_nic(), &request);
-}
-
-static bool is_answered(struct fake_page *page)
-{
-	/* Pairs with the fake NIC's: the status is there. */
-	return smp_load_acquire(&page->answered);
+	return moor_pair_ask(&paged->pair, ++paged->token, key, addr, length,
+			     flags);
 }
 
 static u8 ask_key(struct paged *paged, u32 key, u64 addr, u32 length, u8 flags)
 {
 	struct fake_page *page = ask_for(paged, key, addr, length, flags);
 
-	moor_kunit_wait(paged->test, is_answered(page));
+	moor_kunit_wait(paged->test, moor_is_answered(page));
 	return page->status;
 }
 
@@ -436,7 +421,7 @@ static void odp_nobody_asks(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
 	/* All that came before has been handled when this one is. */
 	KUNIT_EXPECT_EQ(test, ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
-	KUNIT_EXPECT_FALSE(test, is_answered(page));
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 1);
 	paged_close(paged);
 }
@@ -528,11 +513,11 @@ static void odp_stuck(struct kunit *test)
 	moor_kunit_wait(test, atomic64_read(&odp->counters.faults) == 1);
 	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&paged->pair.qp->ibqp, NULL), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), 0);
-	KUNIT_EXPECT_FALSE(test, is_answered(page));
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
 	hog_stop(&hog);
 	moor_kunit_wait(test, kref_read(&pager->ref) == 1);
 	KUNIT_EXPECT_EQ(test, kref_read(&odp->ref), 1);
-	KUNIT_EXPECT_FALSE(test, is_answered(page));
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 0);
 	moor_odp_put(odp);
 	moor_pager_close(pager);
@@ -589,7 +574,7 @@ static void odp_last_worker(struct kunit *test)
 	moor_faults_close(&uctx);
 	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + 1);
 	INIT_WORK_ONSTACK(&last.work, last_worker_run);
-	queue_work(last.queue->wq, &last.work);
+	queue_work(last.queue->wq[MOOR_FAULT_PAGE], &last.work);
 	moor_kunit_wait(test, module_refcount(THIS_MODULE) == before);
 	destroy_work_on_stack(&last.work);
 }
@@ -609,7 +594,7 @@ static void odp_stuck_rereg(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_rereg(paged, IB_MR_REREG_PD, 0, 0, 0, 0), 0);
 	KUNIT_EXPECT_PTR_NE(test, paged_odp(paged), old);
 	hog_stop(&hog);
-	moor_kunit_wait(test, is_answered(page));
+	moor_kunit_wait(test, moor_is_answered(page));
 	KUNIT_EXPECT_EQ(test, page->status, MOOR_PAGE_RESOLVED);
 	KUNIT_EXPECT_EQ(test, touch(paged, IOVA, true), 0);
 	moor_odp_put(old);

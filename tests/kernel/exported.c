@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that is given out as dma-bufs, and taken back, or not to be had: the other end
- * of dmabuf.c, for tests. Part of a module of their own (exporter.c), and of KUnit's.
+ * Memory that is given out as dma-bufs, and moved, taken back, or not to be had: the
+ * other end of dmabuf.c and dmabuf_move.c, for tests. Part of a module of their own
+ * (exporter.c), and of KUnit's.
  */
 
 #include <linux/dma-buf.h>
+#include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/mm.h>
@@ -21,37 +23,74 @@ MODULE_IMPORT_NS(DMA_BUF);
 MODULE_IMPORT_NS("DMA_BUF");
 #endif
 
+/*
+ * It is in one set of pages, and nobody is to touch the other, which is all one byte.
+ * The reservation lock protects what changes.
+ */
 struct exported {
-	struct page *pages[EXPORTER_PAGES];
-	bool taken_back;	/* protected by the reservation lock, and the next */
-	int error;		/* of who wants to map it */
+	struct page *pages[2][EXPORTER_PAGES];
+	int at;			/* the set that it is in */
+	int pins;
+	bool taken_back;
+	bool cut;		/* the next who maps it gets a page less */
+	int error;		/* of the next who maps it */
+	struct dma_fence *moving;
+	struct mutex arrival;	/* protects the end of a move, which may not wait for others */
+	spinlock_t fence_lock;	/* what a fence asks for */
+};
+
+static const char *exported_fence_name(struct dma_fence *fence)
+{
+	return "moor_exporter";
+}
+
+static const struct dma_fence_ops exported_fence_ops = {
+	.get_driver_name = exported_fence_name,
+	.get_timeline_name = exported_fence_name,
 };
 
 static int exported_pin(struct dma_buf_attachment *attach)
 {
 	struct exported *exported = attach->dmabuf->priv;
 
-	return exported->taken_back ? -ENODEV : 0;
+	if (exported->taken_back)
+		return -ENODEV;
+	exported->pins++;
+	return 0;
 }
 
 static void exported_unpin(struct dma_buf_attachment *attach)
 {
+	struct exported *exported = attach->dmabuf->priv;
+
+	exported->pins--;
+}
+
+/* Once each. */
+static int exported_error(struct exported *exported)
+{
+	int error = exported->error;
+
+	exported->error = 0;
+	return exported->taken_back ? -ENODEV : error;
 }
 
 static struct sg_table *exported_map(struct dma_buf_attachment *attach,
 				     enum dma_data_direction direction)
 {
 	struct exported *exported = attach->dmabuf->priv;
+	u32 num = EXPORTER_PAGES - exported->cut;
+	int err = exported_error(exported);
 	struct sg_table *sgt;
-	int err;
 
-	if (exported->error)
-		return ERR_PTR(exported->error);
+	if (err)
+		return ERR_PTR(err);
+	exported->cut = false;
 	sgt = kzalloc(sizeof(*sgt), GFP_KERNEL);
 	if (!sgt)
 		return ERR_PTR(-ENOMEM);
-	err = sg_alloc_table_from_pages(sgt, exported->pages, EXPORTER_PAGES, 0,
-					EXPORTER_PAGES * PAGE_SIZE, GFP_KERNEL);
+	err = sg_alloc_table_from_pages(sgt, exported->pages[exported->at], num,
+					0, num * PAGE_SIZE, GFP_KERNEL);
 	if (err)
 		goto free;
 	err = dma_map_sgtable(attach->dev, sgt, direction, 0);
@@ -75,21 +114,56 @@ static void exported_unmap(struct dma_buf_attachment *attach,
 	kfree(sgt);
 }
 
+/* Under the lock, so that nobody enters a page that it is just moving away from. */
+static vm_fault_t exported_fault(struct vm_fault *vmf)
+{
+	struct dma_buf *buf = vmf->vma->vm_private_data;
+	struct exported *exported = buf->priv;
+	vm_fault_t result = VM_FAULT_SIGBUS;
+
+	dma_resv_lock(buf->resv, NULL);
+	if (!READ_ONCE(exported->moving) && vmf->pgoff < EXPORTER_PAGES)
+		result = vmf_insert_pfn(vmf->vma, vmf->address,
+					page_to_pfn(exported->pages[exported->at]
+								   [vmf->pgoff]));
+	dma_resv_unlock(buf->resv);
+	return result;
+}
+
+static const struct vm_operations_struct exported_vm_ops = {
+	.fault = exported_fault,
+};
+
 static int exported_mmap(struct dma_buf *buf, struct vm_area_struct *vma)
 {
-	struct exported *exported = buf->priv;
-	unsigned long num = EXPORTER_PAGES;
+	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_ops = &exported_vm_ops;
+	vma->vm_private_data = buf;
+	return 0;
+}
 
-	return vm_insert_pages(vma, vma->vm_start, exported->pages, &num);
+static void exported_end_fence(struct exported *exported)
+{
+	struct dma_fence *fence = exported->moving;
+
+	if (!fence)
+		return;
+	WRITE_ONCE(exported->moving, NULL);
+	dma_fence_signal(fence);
+	dma_fence_put(fence);
 }
 
 static void exported_free(struct exported *exported)
 {
 	int i;
 
-	for (i = 0; i < EXPORTER_PAGES; i++)
-		if (exported->pages[i])
-			put_page(exported->pages[i]);
+	exported_end_fence(exported);
+	for (i = 0; i < EXPORTER_PAGES; i++) {
+		if (exported->pages[0][i])
+			put_page(exported->pages[0][i]);
+		if (exported->pages[1][i])
+			put_page(exported->pages[1][i]);
+	}
 	kfree(exported);
 }
 
@@ -107,6 +181,47 @@ static const struct dma_buf_ops exported_ops = {
 	.release = exported_release,
 };
 
+static void exported_mark(struct exported *exported, int set)
+{
+	int i;
+
+	for (i = 0; i < EXPORTER_PAGES; i++)
+		memset(page_address(exported->pages[set][i]), EXPORTER_MARK,
+		       PAGE_SIZE);
+}
+
+static bool exported_is_marked(struct exported *exported, int set)
+{
+	int i;
+
+	for (i = 0; i < EXPORTER_PAGES; i++)
+		if (memchr_inv(page_address(exported->pages[set][i]),
+			       EXPORTER_MARK, PAGE_SIZE))
+			return false;
+	return true;
+}
+
+static struct exported *exported_new(void)
+{
+	struct exported *exported = kzalloc(sizeof(*exported), GFP_KERNEL);
+	int i;
+
+	if (!exported)
+		return NULL;
+	mutex_init(&exported->arrival);
+	spin_lock_init(&exported->fence_lock);
+	for (i = 0; i < EXPORTER_PAGES; i++) {
+		exported->pages[0][i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		exported->pages[1][i] = alloc_page(GFP_KERNEL);
+		if (!exported->pages[0][i] || !exported->pages[1][i]) {
+			exported_free(exported);
+			return NULL;
+		}
+	}
+	exported_mark(exported, 1);
+	return exported;
+}
+
 /**
  * exported_make - make a dma-buf of EXPORTER_PAGES pages, which are zero
  *
@@ -114,75 +229,146 @@ static const struct dma_buf_ops exported_ops = {
  */
 int exported_make(void)
 {
-	struct exported *exported = kzalloc(sizeof(*exported), GFP_KERNEL);
+	struct exported *exported = exported_new();
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *buf;
-	int fd = -ENOMEM;
-	int i;
+	int fd;
 
 	if (!exported)
-		return fd;
-	for (i = 0; i < EXPORTER_PAGES; i++) {
-		exported->pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
-		if (!exported->pages[i])
-			goto free;
-	}
+		return -ENOMEM;
 	info.ops = &exported_ops;
 	info.size = EXPORTER_PAGES * PAGE_SIZE;
 	info.flags = O_RDWR | O_CLOEXEC;
 	info.priv = exported;
 	buf = dma_buf_export(&info);
 	if (IS_ERR(buf)) {
-		fd = PTR_ERR(buf);
-		goto free;
+		exported_free(exported);
+		return PTR_ERR(buf);
 	}
 	fd = dma_buf_fd(buf, O_CLOEXEC);
 	if (fd < 0)
 		dma_buf_put(buf);
 	return fd;
-
-free:
-	exported_free(exported);
-	return fd;
 }
 
 /* From now on whoever writes there does wrong: it is all one byte, and stays so. */
-static void exported_take_back(struct dma_buf *buf, struct exported *exported)
+static int exported_take_back(struct dma_buf *buf, struct exported *exported)
+{
+	exported->taken_back = true;
+	dma_buf_invalidate_mappings(buf);
+	exported_mark(exported, exported->at);
+	return 0;
+}
+
+/* Away from where it is, which nobody sees any more; what was in it is not there yet. */
+static int exported_leave(struct dma_buf *buf, struct exported *exported)
+{
+	if (exported->pins || READ_ONCE(exported->moving))
+		return -EBUSY;
+	if (!exported_is_marked(exported, !exported->at))
+		return -EUCLEAN;
+	unmap_mapping_range(buf->file->f_mapping, 0, 0, 1);
+	dma_buf_invalidate_mappings(buf);
+	exported->at = !exported->at;
+	return 0;
+}
+
+static void exported_arrive(struct exported *exported)
 {
 	int i;
 
-	exported->taken_back = true;
-	dma_buf_invalidate_mappings(buf);
 	for (i = 0; i < EXPORTER_PAGES; i++)
-		memset(page_address(exported->pages[i]), EXPORTER_MARK,
-		       PAGE_SIZE);
+		copy_page(page_address(exported->pages[exported->at][i]),
+			  page_address(exported->pages[!exported->at][i]));
+	exported_mark(exported, !exported->at);
+}
+
+static int exported_move(struct dma_buf *buf, struct exported *exported)
+{
+	int err = exported_leave(buf, exported);
+
+	if (!err)
+		exported_arrive(exported);
+	return err;
+}
+
+static int exported_move_begin(struct dma_buf *buf, struct exported *exported)
+{
+	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	int err = fence ? dma_resv_reserve_fences(buf->resv, 1) : -ENOMEM;
+
+	if (!err)
+		err = exported_leave(buf, exported);
+	if (err) {
+		kfree(fence);
+		return err;
+	}
+	dma_fence_init(fence, &exported_fence_ops, &exported->fence_lock,
+		       dma_fence_context_alloc(1), 1);
+	dma_resv_add_fence(buf->resv, fence, DMA_RESV_USAGE_KERNEL);
+	WRITE_ONCE(exported->moving, fence);
+	return 0;
+}
+
+/* Who waits for the fence may hold the reservation lock. */
+static int exported_move_end(struct exported *exported)
+{
+	int err = -EINVAL;
+
+	mutex_lock(&exported->arrival);
+	if (exported->moving) {
+		exported_arrive(exported);
+		exported_end_fence(exported);
+		err = 0;
+	}
+	mutex_unlock(&exported->arrival);
+	return err;
+}
+
+static int exported_do(struct dma_buf *buf, struct exported *exported,
+		       unsigned int cmd)
+{
+	switch (cmd) {
+	case EXPORTER_TAKE_BACK:
+		return exported_take_back(buf, exported);
+	case EXPORTER_FAIL:
+		exported->error = -EXPORTER_ERROR;
+		return 0;
+	case EXPORTER_SHORT:
+		exported->cut = true;
+		return 0;
+	case EXPORTER_MOVE:
+		return exported_move(buf, exported);
+	case EXPORTER_MOVE_BEGIN:
+		return exported_move_begin(buf, exported);
+	default:
+		return -ENOTTY;
+	}
 }
 
 /**
- * exported_change - take a dma-buf back, or let it fail who maps it
- * @cmd: EXPORTER_TAKE_BACK or EXPORTER_FAIL
+ * exported_change - do something with a dma-buf
+ * @cmd: EXPORTER_*
  * @fd: of one that exported_make() made
  *
- * Return: 0, -EBADF, or -EINVAL for another one's
+ * Return: 0, -EBADF, -EINVAL for another one's, or what the command gives
  */
 int exported_change(unsigned int cmd, int fd)
 {
 	struct dma_buf *buf = dma_buf_get(fd);
-	struct exported *exported;
 	int err = -EINVAL;
 
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
 	if (buf->ops != &exported_ops)
 		goto put;
-	exported = buf->priv;
-	dma_resv_lock(buf->resv, NULL);
-	if (cmd == EXPORTER_TAKE_BACK)
-		exported_take_back(buf, exported);
-	else
-		exported->error = -EXPORTER_ERROR;
-	dma_resv_unlock(buf->resv);
-	err = 0;
+	if (cmd == EXPORTER_MOVE_END) {
+		err = exported_move_end(buf->priv);
+	} else {
+		dma_resv_lock(buf->resv, NULL);
+		err = exported_do(buf, buf->priv, cmd);
+		dma_resv_unlock(buf->resv);
+	}
 put:
 	dma_buf_put(buf);
 	return err;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/moor_exporter: whoever opens it is given dma-bufs, and says when they are taken
- * back (test_dmabuf_owner.c).
+ * /dev/moor_exporter: whoever opens it is given dma-bufs, and says when they are moved,
+ * taken back or not to be had (test_dmabuf_owner.c, test_dmabuf_move.c).
  */
 
 #include <linux/fs.h>
@@ -13,15 +13,8 @@
 static long exporter_ioctl(struct file *file, unsigned int cmd,
 			   unsigned long arg)
 {
-	switch (cmd) {
-	case EXPORTER_MAKE:
-		return exported_make();
-	case EXPORTER_TAKE_BACK:
-	case EXPORTER_FAIL:
-		return exported_change(cmd, arg);
-	default:
-		return -ENOTTY;
-	}
+	return cmd == EXPORTER_MAKE ? exported_make() :
+				      exported_change(cmd, arg);
 }
 
 static const struct file_operations exporter_fops = {
@@ -36,5 +29,5 @@ static struct miscdevice exporter = {
 };
 module_misc_device(exporter);
 
-MODULE_DESCRIPTION("dma-bufs that are taken back");
+MODULE_DESCRIPTION("dma-bufs that are moved and taken back");
 MODULE_LICENSE("GPL");

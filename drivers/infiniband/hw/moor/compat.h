@@ -35,6 +35,15 @@ void rdma_restrack_add(struct rdma_restrack_entry *res);
 
 #define ib_umem_get_va			ib_umem_get
 
+#define invalidate_mappings		move_notify
+#define MOOR_DMA_BUF_NS			DMA_BUF
+
+/* Without this option no owner of a dma-buf may move it while it is mapped. */
+static inline bool moor_dmabufs_move(void)
+{
+	return IS_ENABLED(CONFIG_DMABUF_MOVE_NOTIFY);
+}
+
 static inline struct ib_umem *
 ib_umem_get_cq_buf_or_va(struct ib_device *device,
 			 const struct uverbs_attr_bundle *attrs, u64 addr,
@@ -161,6 +170,13 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 #else /* 7.2 and later */
 
 #include <rdma/uverbs_std_types.h>
+
+#define MOOR_DMA_BUF_NS			"DMA_BUF"
+
+static inline bool moor_dmabufs_move(void)
+{
+	return true;
+}
 
 struct moor_port_events {
 };

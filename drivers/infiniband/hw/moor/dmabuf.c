@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dma-buf: memory that the driver of another device has given to the process, as a
- * file. It stays where it is while it is registered, but its owner may take it back
- * at any time: then the key is taken away, as if it were deregistered, and stays the
- * MR's, of no use, until it is. Such MRs are not registered anew (rereg.c).
+ * file. Where it may move, dmabuf_move.c follows it. Elsewhere it stays where it is
+ * while it is registered, but its owner may take it back at any time: then the key is
+ * taken away, as if it were deregistered, and stays the MR's, of no use, until it is.
+ * Such MRs are not registered anew (rereg.c).
  *
  * The buffer's reservation lock decides who comes first, its owner or who
  * deregisters. The fence is waited for under it.
  */
+
+#include <linux/dma-buf.h>
 
 #include "moor.h"
 #include "trace.h"
@@ -39,13 +42,16 @@ bool moor_dmabuf_let_go(const struct moor_registration *reg)
 {
 	if (!moor_reg_is_dmabuf(reg))
 		return false;
-	ib_umem_dmabuf_revoke(to_ib_umem_dmabuf(reg->umem));
+	if (reg->dmabuf)
+		moor_dmabuf_end(reg->dmabuf);
+	else
+		ib_umem_dmabuf_revoke(to_ib_umem_dmabuf(reg->umem));
 	return true;
 }
 
 /* Takes the reservation lock, unless it fails. */
-static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_registration *reg,
-			   int fd)
+static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
+				    struct moor_registration *reg, int fd)
 {
 	int access = reg->access & MOOR_ACCESS_COMMON;
 	struct ib_umem_dmabuf *dmabuf;
@@ -66,11 +72,65 @@ static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_registration *reg,
 	return err;
 }
 
-static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd, u64 iova, int fd,
-					  struct moor_refusal *why)
+static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_mr *mr, int fd,
+			   struct moor_refusal *why)
+{
+	struct ib_umem_dmabuf *dmabuf;
+	int err;
+
+	err = moor_dmabuf_pin_and_lock(mdev, &mr->reg, fd);
+	if (err)
+		return err;
+	dmabuf = to_ib_umem_dmabuf(mr->reg.umem);
+	err = moor_mr_enter(mdev, mr, why);
+	if (!err)
+		ib_umem_dmabuf_set_revoke_locked(dmabuf, moor_dmabuf_taken_back,
+						 mr);
+	ib_umem_dmabuf_revoke_unlock(dmabuf);
+	if (err)
+		moor_reg_unpin(mdev, &mr->reg);
+	return err;
+}
+
+/* Also one that cannot move, or there would be two kinds where there can be one. */
+static int moor_dmabuf_take(struct moor_dev *mdev, struct moor_ucontext *uctx,
+			    struct moor_mr *mr, int fd, struct moor_refusal *why)
+{
+	int err;
+
+	if (!moor_dmabufs_move() || !moor_has_odp(mdev))
+		return moor_dmabuf_pin(mdev, mr, fd, why);
+	err = moor_faults_open(uctx);
+	return err ?: moor_dmabuf_new(mdev, mr, fd, why);
+}
+
+/*
+ * The core says EINVAL, too, to a range that is not inside the buffer, as it does to a
+ * flag or to a file of another kind.
+ */
+static int moor_dmabuf_check_range(int fd, struct moor_refusal *why)
+{
+	struct dma_buf *buf = dma_buf_get(fd);
+	int err = 0;
+
+	why->reason = MOOR_REFUSAL_OTHER;
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	if (why->start > buf->size || why->length > buf->size - why->start) {
+		why->reason = MOOR_REFUSAL_LENGTH;
+		why->value = why->length;
+		why->limit = buf->size;
+		err = -EFAULT;
+	}
+	dma_buf_put(buf);
+	return err;
+}
+
+static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd,
+					  struct moor_ucontext *uctx, u64 iova,
+					  int fd, struct moor_refusal *why)
 {
 	struct moor_dev *mdev = to_mdev(ibpd->device);
-	struct ib_umem_dmabuf *dmabuf;
 	struct moor_mr *mr;
 	int err;
 
@@ -81,34 +141,27 @@ static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd, u64 iova, int fd,
 	if (!err)
 		err = moor_mr_check_range(mdev, why->start, why->length, iova,
 					  why);
+	if (!err)
+		err = moor_dmabuf_check_range(fd, why);
 	if (err)
 		return ERR_PTR(err);
 
-	why->reason = MOOR_REFUSAL_MEMORY;
+	why->reason = MOOR_REFUSAL_NONE;
 	why->value = 0;
+	why->limit = 0;
 	mr = moor_mr_new(ibpd, why->access, MOOR_MRC_TYPE_MR);
-	if (!mr)
+	if (!mr) {
+		why->reason = MOOR_REFUSAL_MEMORY;
 		return ERR_PTR(-ENOMEM);
+	}
 	mr->reg.start = why->start;
 	mr->reg.length = why->length;
 	mr->reg.iova = iova;
-	err = moor_dmabuf_pin(mdev, &mr->reg, fd);
-	if (err) {
+	err = moor_dmabuf_take(mdev, uctx, mr, fd, why);
+	if (!err)
+		return mr;
+	if (why->reason == MOOR_REFUSAL_NONE)
 		why->reason = moor_refusal_of_errno(err);
-		goto free_mr;
-	}
-	err = moor_mr_enter(mdev, mr, why);
-	if (err)
-		goto unpin;
-	dmabuf = to_ib_umem_dmabuf(mr->reg.umem);
-	ib_umem_dmabuf_set_revoke_locked(dmabuf, moor_dmabuf_taken_back, mr);
-	ib_umem_dmabuf_revoke_unlock(dmabuf);
-	return mr;
-
-unpin:
-	ib_umem_dmabuf_revoke_unlock(to_ib_umem_dmabuf(mr->reg.umem));
-	moor_reg_unpin(mdev, &mr->reg);
-free_mr:
 	kfree(mr);
 	return ERR_PTR(err);
 }
@@ -123,9 +176,9 @@ free_mr:
  * @access: IB_ACCESS_*
  * @attrs: of the call
  *
- * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf or too
- * short, and for an impossible range or a combination of rights that IBA forbids;
- * -EOPNOTSUPP for a flag that such memory does not have; what the owner of the
+ * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf, -EFAULT if
+ * it is too short; -EINVAL for an impossible range or a combination of rights that IBA
+ * forbids; -EOPNOTSUPP for a flag that such memory does not have; what the owner of the
  * buffer gives; -ENOMEM; -EIO on a dead device.
  */
 struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
@@ -137,7 +190,10 @@ struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 		.length = length,
 		.access = access,
 	};
-	struct moor_mr *mr = moor_dmabuf_mr_new(ibpd, iova, fd, &why);
+	struct moor_ucontext *uctx =
+		rdma_udata_to_drv_context(&attrs->driver_udata,
+					  struct moor_ucontext, ibucontext);
+	struct moor_mr *mr = moor_dmabuf_mr_new(ibpd, uctx, iova, fd, &why);
 
 	if (IS_ERR(mr)) {
 		moor_refuse(to_mdev(ibpd->device), &attrs->driver_udata, &why,

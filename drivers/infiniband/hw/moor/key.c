@@ -143,8 +143,10 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 
 	spin_lock(&keys->lock);
 	err = moor_keys_take(keys, &slot, &mr->key);
-	if (!err)
+	if (!err) {
 		keys->slots[slot].mr = mr;
+		WRITE_ONCE(keys->slots[slot].moving, mr->reg.dmabuf);
+	}
 	spin_unlock(&keys->lock);
 	return err;
 }
@@ -180,6 +182,24 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
 u32 moor_key_index(const struct moor_dev *mdev, u32 key)
 {
 	return key >> mdev->keys.nonce_bits;
+}
+
+/**
+ * moor_key_is_moving - is this the key of a dma-buf that may move?
+ * @mdev: device
+ * @key: any number
+ *
+ * Context: any, without a lock; so it may be wrong of a key that has just gone.
+ *
+ * Return: whether it is.
+ */
+bool moor_key_is_moving(const struct moor_dev *mdev, u32 key)
+{
+	const struct moor_keys *keys = &mdev->keys;
+	u32 index = moor_key_index(mdev, key);
+
+	return index >= keys->first && index < mdev->mw_keys.first &&
+	       READ_ONCE(keys->slots[index - keys->first].moving);
 }
 
 /**

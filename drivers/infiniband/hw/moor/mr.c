@@ -201,6 +201,8 @@ void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg)
 		return;
 	moor_table_free(mdev, &reg->table);
 	ib_umem_release(reg->umem);
+	if (reg->dmabuf)
+		moor_dmabuf_put(reg->dmabuf);
 }
 
 /**

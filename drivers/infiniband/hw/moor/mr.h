@@ -17,6 +17,7 @@
 #include <moor/moor_hw.h>
 
 struct moor_dev;
+struct moor_dmabuf;
 struct moor_mmap_entry;
 struct moor_mr;
 struct moor_odp;
@@ -59,10 +60,12 @@ struct moor_table {
  * struct moor_key_slot - what is known of one index of the context table
  * @mr: MR that has it, or NULL: free or a window's
  * @count: uses so far, from a random start: the index permutes it to a nonce
+ * @moving: it is of a dma-buf that may move; read without the lock
  */
 struct moor_key_slot {
 	struct moor_mr *mr;
 	u32 count;
+	bool moving;
 };
 
 /**
@@ -123,6 +126,7 @@ struct moor_mr_table {
  * struct moor_registration - what re-registering may replace of an MR
  * @umem: pinned memory, or NULL (get_dma_mr, on-NIC memory, with @odp)
  * @odp: of memory that is paged on demand, or NULL; has the nodes of @table
+ * @dmabuf: of a dma-buf that may move, or NULL
  * @table: translation
  * @iova: address of the first byte as the wire knows it
  * @length: bytes
@@ -135,6 +139,7 @@ struct moor_mr_table {
 struct moor_registration {
 	struct ib_umem *umem;
 	struct moor_odp *odp;
+	struct moor_dmabuf *dmabuf;
 	struct moor_table table;
 	u64 iova;
 	u64 length;
@@ -316,6 +321,7 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr);
 int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key);
 void moor_key_free(struct moor_dev *mdev, u32 key);
 u32 moor_key_index(const struct moor_dev *mdev, u32 key);
+bool moor_key_is_moving(const struct moor_dev *mdev, u32 key);
 u32 moor_keys_used(struct moor_keys *keys);
 
 /* xlat.c */
@@ -326,6 +332,10 @@ int moor_table_alloc_nodes(struct moor_dev *mdev, struct moor_table *table,
 int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
 		     struct ib_umem *umem, u64 iova);
 void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
+int moor_table_reserve(struct moor_dev *mdev, struct moor_table *table,
+		       u64 start, u64 length);
+int moor_table_fill(struct moor_table *table, struct ib_umem *umem);
+void moor_table_empty(struct moor_table *table);
 int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
 		  struct ib_umem *umem);
 void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);

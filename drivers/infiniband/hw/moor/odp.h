@@ -17,6 +17,7 @@
 
 #include "mr.h"
 
+struct dma_buf;
 struct moor_fault_queue;
 struct moor_ucontext;
 
@@ -136,8 +137,34 @@ struct moor_odp {
 
 #define MOOR_ODP_EMPTY	XA_MARK_0
 
+/**
+ * struct moor_dmabuf - a dma-buf that may move, and what is registered of it
+ * @ref: the registration's, and of whoever works on a fault
+ * @buf: the buffer. Its reservation lock protects what follows
+ * @mr: whose registration it is; not to be touched when @over
+ * @mapped: the device may use it
+ * @over: for good: the MR's key has been taken away
+ * @counters: what has happened
+ */
+struct moor_dmabuf {
+	struct kref ref;
+	struct dma_buf *buf;
+	struct moor_mr *mr;
+	bool mapped;
+	bool over;
+	struct moor_odp_counters counters;
+};
+
+/* Who is waited for: the process, or the owner of a dma-buf. */
+enum moor_fault_kind {
+	MOOR_FAULT_PAGE,
+	MOOR_FAULT_DMABUF,
+	MOOR_FAULT_KINDS
+};
+
 /* What a half of a QP waits for. */
 struct moor_page_fault {
+	enum moor_fault_kind kind;
 	u32 token;
 	u32 key;
 	u64 addr;
@@ -148,7 +175,7 @@ struct moor_page_fault {
 /**
  * struct moor_half - the requester or the responder of a QP, when it faults
  * @pager: both
- * @work: answers @fault
+ * @work: answers @fault, if it is of that kind
  * @lock: protects @fault
  * @fault: the last page request
  * @next_key: MR in which the last fault was
@@ -157,7 +184,7 @@ struct moor_page_fault {
  */
 struct moor_half {
 	struct moor_pager *pager;
-	struct work_struct work;
+	struct work_struct work[MOOR_FAULT_KINDS];
 	spinlock_t lock;		/* protects fault */
 	struct moor_page_fault fault;
 	u32 next_key;
@@ -168,14 +195,14 @@ struct moor_half {
 /**
  * struct moor_fault_queue - where the page requests of a context are worked on
  * @ref: the context's, and of pagers and prefetches that may still be at work
- * @wq: its own: who waits here for a page that does not come lets nobody else
- *	wait
+ * @wq: its own, by kind: who waits here for a page that does not come lets nobody
+ *	else wait
  * @destroy: the last one out cannot destroy the queue that he runs in
  * @prefetches: under way in the background
  */
 struct moor_fault_queue {
 	struct kref ref;
-	struct workqueue_struct *wq;
+	struct workqueue_struct *wq[MOOR_FAULT_KINDS];
 	struct work_struct destroy;
 	atomic_t prefetches;
 };
@@ -266,6 +293,7 @@ void moor_faults_exit(void);
 int moor_faults_open(struct moor_ucontext *uctx);
 void moor_faults_close(struct moor_ucontext *uctx);
 void moor_faults_put(struct moor_fault_queue *queue);
+struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn);
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh);
@@ -273,6 +301,14 @@ struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn);
 void moor_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);
+
+/* dmabuf_move.c */
+int moor_dmabuf_new(struct moor_dev *mdev, struct moor_mr *mr, int fd,
+		    struct moor_refusal *why);
+void moor_dmabuf_end(struct moor_dmabuf *dmabuf);
+struct moor_dmabuf *moor_dmabuf_get(struct moor_dev *mdev, u32 key, u32 pdn);
+void moor_dmabuf_put(struct moor_dmabuf *dmabuf);
+int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh);
 
 /* odp_advise.c */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,

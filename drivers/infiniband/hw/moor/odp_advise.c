@@ -14,8 +14,10 @@
 /* Under way in a context; who asks for more waits for it himself. */
 #define MOOR_PREFETCHES		16
 
+/* Memory of the process, or a dma-buf, that is mapped as a whole. */
 struct moor_advice {
 	struct moor_odp *odp;
+	struct moor_dmabuf *dmabuf;
 	u64 start;
 	u64 end;
 };
@@ -24,6 +26,7 @@ struct moor_advice {
  * struct moor_prefetch - pieces of memory that the device will need
  * @work: fetches them
  * @queue: of the context
+ * @kind: whose workers: a dma-buf's, if there is one among them
  * @advice: what is to be done
  * @count: of @piece
  * @piece: the memory
@@ -31,27 +34,55 @@ struct moor_advice {
 struct moor_prefetch {
 	struct work_struct work;
 	struct moor_fault_queue *queue;
+	enum moor_fault_kind kind;
 	enum ib_uverbs_advise_mr_advice advice;
 	u32 count;
 	struct moor_advice piece[];
 };
 
+/* The range that was registered, and what it is to be looked for by. */
+static void moor_advice_range(struct moor_mr *mr, struct moor_advice *piece,
+			      u64 *iova, bool *writable)
+{
+	const struct moor_registration *reg = &mr->reg;
+
+	piece->odp = reg->odp;
+	piece->dmabuf = reg->dmabuf;
+	*iova = reg->iova;
+	if (piece->odp) {
+		kref_get(&piece->odp->ref);
+		piece->start = piece->odp->start;
+		piece->end = piece->odp->end;
+		*writable = piece->odp->writable;
+	} else {
+		kref_get(&piece->dmabuf->ref);
+		piece->start = reg->start;
+		piece->end = reg->start + reg->length;
+		*writable = reg->umem->writable;
+	}
+}
+
 static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
 			    const struct ib_sge *sge, struct moor_advice *piece)
 {
-	struct moor_odp *odp = moor_odp_get(mdev, sge->lkey, pdn);
-	u64 offset, length;
+	u64 offset, length, iova;
+	struct moor_mr *mr;
+	bool writable;
 
-	if (IS_ERR(odp))
-		return PTR_ERR(odp);
-	piece->odp = odp;
-	if (write && !odp->writable)
+	spin_lock(&mdev->keys.lock);
+	mr = moor_paged_mr(mdev, sge->lkey, pdn);
+	if (!IS_ERR(mr))
+		moor_advice_range(mr, piece, &iova, &writable);
+	spin_unlock(&mdev->keys.lock);
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
+	if (write && !writable)
 		return -EPERM;
-	offset = sge->addr - odp->iova;
-	length = odp->end - odp->start;
+	offset = sge->addr - iova;
+	length = piece->end - piece->start;
 	if (offset > length || sge->length > length - offset)
 		return -EFAULT;
-	piece->start = odp->start + offset;
+	piece->start += offset;
 	piece->end = piece->start + sge->length;
 	return 0;
 }
@@ -65,6 +96,19 @@ static long moor_advice_look(const struct moor_advice *piece, u64 start,
 	long pages = moor_odp_map(piece->odp, start, end, false, fresh);
 
 	return pages < 0 ? pages : (end - start) >> PAGE_SHIFT;
+}
+
+static int moor_advice_map(const struct moor_advice *piece,
+			   enum ib_uverbs_advise_mr_advice advice)
+{
+	u32 fresh = 0;
+	int err;
+
+	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return 0;
+	err = moor_dmabuf_fault(piece->dmabuf, &fresh);
+	atomic64_add(fresh, &piece->dmabuf->counters.prefetch);
+	return err;
 }
 
 static int moor_advice_follow(const struct moor_advice *piece,
@@ -98,7 +142,10 @@ static int moor_prefetch_run(const struct moor_prefetch *prefetch)
 	u32 i;
 
 	for (i = 0; i < prefetch->count && !err; i++)
-		err = moor_advice_follow(&prefetch->piece[i], prefetch->advice);
+		err = prefetch->piece[i].dmabuf ?
+		      moor_advice_map(&prefetch->piece[i], prefetch->advice) :
+		      moor_advice_follow(&prefetch->piece[i],
+					 prefetch->advice);
 	return err;
 }
 
@@ -106,9 +153,12 @@ static void moor_prefetch_free(struct moor_prefetch *prefetch)
 {
 	u32 i;
 
-	for (i = 0; i < prefetch->count; i++)
+	for (i = 0; i < prefetch->count; i++) {
 		if (prefetch->piece[i].odp)
 			moor_odp_put(prefetch->piece[i].odp);
+		if (prefetch->piece[i].dmabuf)
+			moor_dmabuf_put(prefetch->piece[i].dmabuf);
+	}
 	kvfree(prefetch);
 }
 
@@ -134,7 +184,7 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
 	kref_get(&queue->ref);
 	prefetch->queue = queue;
 	INIT_WORK(&prefetch->work, moor_prefetch_work);
-	queue_work(queue->wq, &prefetch->work);
+	queue_work(queue->wq[prefetch->kind], &prefetch->work);
 	return true;
 }
 
@@ -150,7 +200,8 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
  * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for a key that is none, -EPERM
  * for another domain's or without the right to write, -EINVAL for one of what is not
  * paged; -EFAULT for memory outside an MR, or with FLUSH such as the process has
- * not; -EAGAIN if that went away as fast as it came; -ENOMEM.
+ * not; -EAGAIN if that went away as fast as it came; -ENODEV, or what its owner gives,
+ * for a dma-buf that cannot be mapped again; -ENOMEM.
  */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
@@ -169,10 +220,13 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		return -ENOMEM;
 	prefetch->advice = advice;
 	prefetch->count = num_sge;
-	for (i = 0; i < num_sge && !err; i++)
+	for (i = 0; i < num_sge && !err; i++) {
 		err = moor_advice_find(to_mdev(ibpd->device),
 				       to_mpd(ibpd)->pdn, write, &sg_list[i],
 				       &prefetch->piece[i]);
+		if (prefetch->piece[i].dmabuf)
+			prefetch->kind = MOOR_FAULT_DMABUF;
+	}
 	if (!err && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH) &&
 	    moor_prefetch_queue(prefetch, uctx->faults))
 		return 0;
@@ -180,6 +234,29 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		err = moor_prefetch_run(prefetch);
 	moor_prefetch_free(prefetch);
 	return err;
+}
+
+static int moor_put_counters(struct sk_buff *msg,
+			     const struct moor_odp_counters *counters)
+{
+	struct nlattr *table;
+
+	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	if (!table)
+		return -EMSGSIZE;
+	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults",
+					 atomic64_read(&counters->faults)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_faults_handled",
+					 atomic64_read(&counters->handled)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
+					 atomic64_read(&counters->invalidations)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
+					 atomic64_read(&counters->prefetch))) {
+		nla_nest_cancel(msg, table);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, table);
+	return 0;
 }
 
 /**
@@ -191,37 +268,16 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
  */
 int moor_fill_stat_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 {
+	const struct moor_registration *reg = &to_mmr(ibmr)->reg;
 	struct moor_dev *mdev = to_mdev(ibmr->device);
-	struct moor_odp *odp = NULL;
-	struct nlattr *table;
-	int err;
+	int err = 0;
 
+	/* Re-registered, it has others. */
 	spin_lock(&mdev->keys.lock);
-	if (to_mmr(ibmr)->reg.odp) {
-		odp = to_mmr(ibmr)->reg.odp;
-		kref_get(&odp->ref);
-	}
+	if (reg->odp)
+		err = moor_put_counters(msg, &reg->odp->counters);
+	else if (reg->dmabuf)
+		err = moor_put_counters(msg, &reg->dmabuf->counters);
 	spin_unlock(&mdev->keys.lock);
-	if (!odp)
-		return 0;
-	err = -EMSGSIZE;
-	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
-	if (!table)
-		goto put;
-	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults",
-					 atomic64_read(&odp->counters.faults)) ||
-	    rdma_nl_stat_hwcounter_entry(msg, "page_faults_handled",
-					 atomic64_read(&odp->counters.handled)) ||
-	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
-					 atomic64_read(&odp->counters.invalidations)) ||
-	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
-					 atomic64_read(&odp->counters.prefetch))) {
-		nla_nest_cancel(msg, table);
-		goto put;
-	}
-	nla_nest_end(msg, table);
-	err = 0;
-put:
-	moor_odp_put(odp);
 	return err;
 }

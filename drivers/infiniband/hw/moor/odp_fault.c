@@ -34,7 +34,10 @@ static struct workqueue_struct *moor_faults_end_wq;
 
 static void moor_faults_free(struct moor_fault_queue *queue)
 {
-	destroy_workqueue(queue->wq);
+	int kind;
+
+	for (kind = 0; kind < MOOR_FAULT_KINDS; kind++)
+		destroy_workqueue(queue->wq[kind]);
 	kfree(queue);
 	module_put(THIS_MODULE);
 }
@@ -89,12 +92,15 @@ int moor_faults_open(struct moor_ucontext *uctx)
 	queue = kzalloc_obj(*queue);
 	if (!queue)
 		return -ENOMEM;
-	queue->wq = alloc_workqueue("moor-faults", WQ_UNBOUND,
-				    MOOR_FAULT_WORKERS);
-	if (!queue->wq) {
-		kfree(queue);
-		return -ENOMEM;
-	}
+	queue->wq[MOOR_FAULT_PAGE] = alloc_workqueue("moor-faults", WQ_UNBOUND,
+						     MOOR_FAULT_WORKERS);
+	if (!queue->wq[MOOR_FAULT_PAGE])
+		goto free;
+	queue->wq[MOOR_FAULT_DMABUF] = alloc_workqueue("moor-dmabufs",
+						       WQ_UNBOUND,
+						       MOOR_FAULT_WORKERS);
+	if (!queue->wq[MOOR_FAULT_DMABUF])
+		goto destroy;
 	kref_init(&queue->ref);
 	INIT_WORK(&queue->destroy, moor_faults_destroy);
 	/* Whoever has opened the device holds the module. */
@@ -102,6 +108,12 @@ int moor_faults_open(struct moor_ucontext *uctx)
 	if (cmpxchg_release(&uctx->faults, NULL, queue))
 		moor_faults_put(queue);
 	return 0;
+
+destroy:
+	destroy_workqueue(queue->wq[MOOR_FAULT_PAGE]);
+free:
+	kfree(queue);
+	return -ENOMEM;
 }
 
 static void moor_faults_idle(struct kref *ref)
@@ -191,37 +203,58 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 }
 
 /**
+ * moor_paged_mr - the MR behind a key
+ * @mdev: device
+ * @key: of an MR
+ * @pdn: protection domain of who asks
+ *
+ * Context: with the lock of the keys
+ *
+ * Return: it; -ENOENT for a key that nobody has, -EPERM for another domain's, -EINVAL
+ * for an MR that is not paged, or a window.
+ */
+struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
+{
+	struct moor_keys *keys = &mdev->keys;
+	u32 index = moor_key_index(mdev, key);
+	struct moor_mr *mr;
+
+	lockdep_assert_held(&keys->lock);
+	if (index >= mdev->mw_keys.first)
+		return ERR_PTR(-EINVAL);
+	if (index < keys->first)
+		return ERR_PTR(-ENOENT);
+	mr = keys->slots[index - keys->first].mr;
+	if (!mr || mr->key != key)
+		return ERR_PTR(-ENOENT);
+	if (mr->reg.pdn != pdn)
+		return ERR_PTR(-EPERM);
+	return mr->reg.odp || mr->reg.dmabuf ? mr : ERR_PTR(-EINVAL);
+}
+
+/**
  * moor_odp_get - the translation behind a key
  * @mdev: device
  * @key: of an MR
  * @pdn: protection domain of who asks
  *
- * Return: it, for moor_odp_put(); -ENOENT for a key that nobody has, -EPERM for
- * another domain's, -EINVAL for an MR that is not paged, or a window.
+ * Return: it, for moor_odp_put(); or as moor_paged_mr(), to which an MR of a dma-buf
+ * is one that is not paged here.
  */
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 {
-	struct moor_odp *odp = ERR_PTR(-ENOENT);
-	struct moor_keys *keys = &mdev->keys;
-	u32 index = moor_key_index(mdev, key);
+	struct moor_odp *odp = ERR_PTR(-EINVAL);
 	struct moor_mr *mr;
 
-	if (index >= mdev->mw_keys.first)
-		return ERR_PTR(-EINVAL);
-	if (index < keys->first)
-		return odp;
-	spin_lock(&keys->lock);
-	mr = keys->slots[index - keys->first].mr;
-	if (mr && mr->key == key) {
+	spin_lock(&mdev->keys.lock);
+	mr = moor_paged_mr(mdev, key, pdn);
+	if (IS_ERR(mr)) {
+		odp = ERR_CAST(mr);
+	} else if (mr->reg.odp) {
 		odp = mr->reg.odp;
-		if (mr->reg.pdn != pdn)
-			odp = ERR_PTR(-EPERM);
-		else if (odp)
-			kref_get(&odp->ref);
-		else
-			odp = ERR_PTR(-EINVAL);
+		kref_get(&odp->ref);
 	}
-	spin_unlock(&keys->lock);
+	spin_unlock(&mdev->keys.lock);
 	return odp;
 }
 
@@ -292,6 +325,28 @@ static struct moor_odp *moor_half_find(struct moor_half *half, u32 key)
 	return odp;
 }
 
+static int moor_half_fault_dmabuf(struct moor_half *half,
+				  const struct moor_page_fault *fault)
+{
+	struct moor_dmabuf *dmabuf = ERR_PTR(-ENOENT);
+	struct moor_pager *pager = half->pager;
+	u32 fresh;
+	int err;
+
+	mutex_lock(&pager->lock);
+	if (pager->mdev)
+		dmabuf = moor_dmabuf_get(pager->mdev, fault->key, pager->pdn);
+	mutex_unlock(&pager->lock);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	atomic64_inc(&dmabuf->counters.faults);
+	err = moor_dmabuf_fault(dmabuf, &fresh);
+	if (!err)
+		atomic64_inc(&dmabuf->counters.handled);
+	moor_dmabuf_put(dmabuf);
+	return err;
+}
+
 static int moor_half_fault(struct moor_half *half,
 			   const struct moor_page_fault *fault)
 {
@@ -327,24 +382,54 @@ static void moor_pager_put(struct moor_pager *pager)
 	kref_put(&pager->ref, moor_pager_free);
 }
 
-static void moor_half_work(struct work_struct *work)
+static void moor_half_answer(struct moor_half *half,
+			     const struct moor_page_fault *fault, int err)
 {
-	struct moor_half *half = container_of(work, struct moor_half, work);
 	struct moor_pager *pager = half->pager;
+
+	mutex_lock(&pager->lock);
+	if (pager->mdev) {
+		trace_moor_page_fault(pager->mdev, half, fault, err);
+		moor_cmd_page_response(pager->mdev, fault->token, !err);
+	}
+	mutex_unlock(&pager->lock);
+}
+
+/*
+ * A worker of one kind may find that a request of the other has come since, as the one
+ * that it was to work on is forgotten: that has its own worker.
+ */
+static struct moor_page_fault moor_half_take(struct moor_half *half)
+{
 	struct moor_page_fault fault;
-	int err;
 
 	spin_lock_irq(&half->lock);
 	fault = half->fault;
 	spin_unlock_irq(&half->lock);
-	err = moor_half_fault(half, &fault);
-	mutex_lock(&pager->lock);
-	if (pager->mdev) {
-		trace_moor_page_fault(pager->mdev, half, &fault, err);
-		moor_cmd_page_response(pager->mdev, fault.token, !err);
-	}
-	mutex_unlock(&pager->lock);
-	moor_pager_put(pager);
+	return fault;
+}
+
+static void moor_half_work_page(struct work_struct *work)
+{
+	struct moor_half *half = container_of(work, struct moor_half,
+					      work[MOOR_FAULT_PAGE]);
+	struct moor_page_fault fault = moor_half_take(half);
+
+	if (fault.kind == MOOR_FAULT_PAGE)
+		moor_half_answer(half, &fault, moor_half_fault(half, &fault));
+	moor_pager_put(half->pager);
+}
+
+static void moor_half_work_dmabuf(struct work_struct *work)
+{
+	struct moor_half *half = container_of(work, struct moor_half,
+					      work[MOOR_FAULT_DMABUF]);
+	struct moor_page_fault fault = moor_half_take(half);
+
+	if (fault.kind == MOOR_FAULT_DMABUF)
+		moor_half_answer(half, &fault,
+				 moor_half_fault_dmabuf(half, &fault));
+	moor_pager_put(half->pager);
 }
 
 /**
@@ -368,7 +453,9 @@ struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn)
 	for (half = pager->half; half < pager->half + 2; half++) {
 		half->pager = pager;
 		spin_lock_init(&half->lock);
-		INIT_WORK(&half->work, moor_half_work);
+		INIT_WORK(&half->work[MOOR_FAULT_PAGE], moor_half_work_page);
+		INIT_WORK(&half->work[MOOR_FAULT_DMABUF],
+			  moor_half_work_dmabuf);
 	}
 	return pager;
 }
@@ -383,6 +470,7 @@ struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn)
 void moor_pager_close(struct moor_pager *pager)
 {
 	struct moor_half *half;
+	int kind;
 
 	if (!pager)
 		return;
@@ -390,28 +478,33 @@ void moor_pager_close(struct moor_pager *pager)
 	pager->mdev = NULL;
 	mutex_unlock(&pager->lock);
 	for (half = pager->half; half < pager->half + 2; half++)
-		if (cancel_work(&half->work))
-			moor_pager_put(pager);
+		for (kind = 0; kind < MOOR_FAULT_KINDS; kind++)
+			if (cancel_work(&half->work[kind]))
+				moor_pager_put(pager);
 	moor_pager_put(pager);
 }
 
 /* A half has one request outstanding: a later one has taken the place of its first. */
-static void moor_half_ask(struct moor_half *half,
+static void moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
 			  const struct moor_page_request *event)
 {
+	u32 key = le32_to_cpu(READ_ONCE(event->key));
+	enum moor_fault_kind kind = moor_key_is_moving(mdev, key) ?
+				    MOOR_FAULT_DMABUF : MOOR_FAULT_PAGE;
 	struct moor_pager *pager = half->pager;
 
 	spin_lock(&half->lock);
 	half->fault = (struct moor_page_fault){
+		.kind = kind,
 		.token = le32_to_cpu(READ_ONCE(event->token)),
-		.key = le32_to_cpu(READ_ONCE(event->key)),
+		.key = key,
 		.addr = le64_to_cpu(READ_ONCE(event->addr)),
 		.length = le32_to_cpu(READ_ONCE(event->length)),
 		.write = READ_ONCE(event->flags) & MOOR_PAGE_REQUEST_WRITE,
 	};
 	spin_unlock(&half->lock);
 	kref_get(&pager->ref);
-	if (!queue_work(pager->queue->wq, &half->work))
+	if (!queue_work(pager->queue->wq[kind], &half->work[kind]))
 		moor_pager_put(pager);
 }
 
@@ -445,5 +538,5 @@ void moor_page_request(struct moor_dev *mdev,
 		pager->queue = queue;
 	}
 	moor_half_ask(&pager->half[!!(READ_ONCE(event->flags) &
-				      MOOR_PAGE_REQUEST_RESPONDER)], event);
+				      MOOR_PAGE_REQUEST_RESPONDER)], mdev, event);
 }

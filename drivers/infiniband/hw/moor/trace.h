@@ -172,7 +172,8 @@ TRACE_EVENT(moor_page_fault,
 		__entry->addr = fault->addr;
 		__entry->length = fault->length;
 		__entry->write = fault->write;
-		__entry->end = error ? 0 : half->next_addr;
+		__entry->end = error || fault->kind == MOOR_FAULT_DMABUF ?
+			       0 : half->next_addr;
 		__entry->error = error;
 	),
 	TP_printk("%s qpn %#x %s token %#x key %#x addr %#llx length %#x %s: error %d, entered up to %#llx",

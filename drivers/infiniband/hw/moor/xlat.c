@@ -243,6 +243,12 @@ static void moor_fill_clear_rest(struct moor_fill *fill)
 		       (u8 *)fill->end[h] - (u8 *)fill->pos[h]);
 }
 
+static u64 moor_leaf_bits(const struct ib_umem *umem)
+{
+	return MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
+	       (umem->writable ? MOOR_PTE_WRITABLE : 0);
+}
+
 /* Levels and nodes of a tree with so many leaves. */
 static void moor_table_shape(u64 leaves, u32 *levels, u64 *nodes)
 {
@@ -255,15 +261,27 @@ static void moor_table_shape(u64 leaves, u32 *levels, u64 *nodes)
 	} while (leaves > 1);
 }
 
+/* A tree from @nodes, the first of which becomes its root's. */
+static int moor_fill_tree(struct moor_node *nodes, u32 levels,
+			  struct ib_umem *umem, u32 page_shift)
+{
+	struct moor_fill fill = { .spare = nodes, .levels = levels };
+	int err;
+
+	err = moor_fill_leaves(&fill, &umem->sgt_append.sgt, page_shift,
+			       moor_leaf_bits(umem));
+	if (!err)
+		moor_fill_clear_rest(&fill);
+	return err;
+}
+
 static int moor_table_build_tree(struct moor_dev *mdev,
 				 struct moor_table *table,
-				 struct ib_umem *umem, u64 iova, u64 bits)
+				 struct ib_umem *umem, u64 iova)
 {
 	struct moor_xlat *xlat = &table->xlat;
-	struct moor_fill fill = {};
 	unsigned long page_size;
-	struct moor_node *root;
-	u32 page_shift;
+	u32 page_shift, levels;
 	u64 nodes;
 	int err;
 
@@ -272,39 +290,34 @@ static int moor_table_build_tree(struct moor_dev *mdev,
 	if (!page_size)
 		return -EINVAL;
 	page_shift = ilog2(page_size);
-	moor_table_shape(ib_umem_num_dma_blocks(umem, page_size), &fill.levels,
+	moor_table_shape(ib_umem_num_dma_blocks(umem, page_size), &levels,
 			 &nodes);
-	if (fill.levels > MOOR_MAX_LEVELS || nodes > U32_MAX)
+	if (levels > MOOR_MAX_LEVELS || nodes > U32_MAX)
 		return -EINVAL;
 	err = moor_table_alloc_nodes(mdev, table, nodes);
 	if (err)
 		return err;
 
-	/* The first node taken is the root's: nodes are made from the top. */
-	root = table->nodes;
-	fill.spare = root;
-	err = moor_fill_leaves(&fill, &umem->sgt_append.sgt, page_shift, bits);
+	err = moor_fill_tree(table->nodes, levels, umem, page_shift);
 	if (err) {
 		moor_table_free(mdev, table);
 		return err;
 	}
-	moor_fill_clear_rest(&fill);
-
-	xlat->root = cpu_to_le64(root->dma | MOOR_PTE_PRESENT);
+	xlat->root = cpu_to_le64(table->nodes->dma | MOOR_PTE_PRESENT);
 	xlat->offset = cpu_to_le64(iova & (page_size - 1));
-	xlat->levels = fill.levels;
+	xlat->levels = levels;
 	xlat->page_shift = page_shift;
 	return 0;
 }
 
 /* Memory that is one piece for the device has no table: the root is its leaf. */
 static void moor_table_build_leaf(struct moor_table *table,
-				  struct ib_umem *umem, u64 bits)
+				  struct ib_umem *umem)
 {
 	struct moor_xlat *xlat = &table->xlat;
 	dma_addr_t addr = sg_dma_address(umem->sgt_append.sgt.sgl);
 
-	xlat->root = cpu_to_le64(addr | bits);
+	xlat->root = cpu_to_le64(addr | moor_leaf_bits(umem));
 	xlat->offset = cpu_to_le64(ib_umem_offset(umem));
 	xlat->page_shift = MOOR_MIN_PAGE_SHIFT;
 }
@@ -321,15 +334,79 @@ static void moor_table_build_leaf(struct moor_table *table,
 int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
 		     struct ib_umem *umem, u64 iova)
 {
-	u64 bits = MOOR_PTE_PRESENT | MOOR_PTE_LEAF;
-
-	if (umem->writable)
-		bits |= MOOR_PTE_WRITABLE;
 	*table = (struct moor_table){};
 	if (umem->sgt_append.sgt.nents > 1)
-		return moor_table_build_tree(mdev, table, umem, iova, bits);
-	moor_table_build_leaf(table, umem, bits);
+		return moor_table_build_tree(mdev, table, umem, iova);
+	moor_table_build_leaf(table, umem);
 	return 0;
+}
+
+/**
+ * moor_table_reserve - a table for memory that comes and goes, all of it
+ * @mdev: device
+ * @table: filled in; describes nothing yet
+ * @start: address of the first byte
+ * @length: bytes
+ *
+ * All hangs on the first entry of the root's node.
+ *
+ * Return: 0; -ENOMEM; -EINVAL if no table can be as large.
+ */
+int moor_table_reserve(struct moor_dev *mdev, struct moor_table *table,
+		       u64 start, u64 length)
+{
+	struct moor_xlat *xlat = &table->xlat;
+	u32 offset = offset_in_page(start);
+	u32 levels;
+	u64 nodes;
+	int err;
+
+	*table = (struct moor_table){};
+	moor_table_shape(DIV_ROUND_UP_ULL(offset + length, MOOR_PAGE_SIZE),
+			 &levels, &nodes);
+	if (levels >= MOOR_MAX_LEVELS || nodes >= U32_MAX)
+		return -EINVAL;
+	err = moor_table_alloc_nodes(mdev, table, nodes + 1);
+	if (err)
+		return err;
+	memset(table->nodes->pte, 0, MOOR_PAGE_SIZE);
+	xlat->root = cpu_to_le64(table->nodes->dma | MOOR_PTE_PRESENT);
+	xlat->offset = cpu_to_le64(offset);
+	xlat->levels = levels + 1;
+	xlat->page_shift = MOOR_MIN_PAGE_SHIFT;
+	return 0;
+}
+
+/**
+ * moor_table_fill - describe memory that has come
+ * @table: of moor_table_reserve(); describes nothing, and the device knows that
+ * @umem: memory, mapped in whole pages, as long as was reserved
+ *
+ * Return: 0, or -EINVAL with the table as it was.
+ */
+int moor_table_fill(struct moor_table *table, struct ib_umem *umem)
+{
+	struct moor_node *root = table->nodes;
+	int err = moor_fill_tree(root->next, table->xlat.levels - 1, umem,
+				 MOOR_MIN_PAGE_SHIFT);
+
+	if (err)
+		return err;
+	/* What the nodes hold before the nodes (HWI ODP-18). */
+	dma_wmb();
+	WRITE_ONCE(*root->pte, cpu_to_le64(root->next->dma | MOOR_PTE_PRESENT));
+	return 0;
+}
+
+/**
+ * moor_table_empty - describe nothing
+ * @table: of moor_table_reserve()
+ *
+ * The memory may be let go when the device has forgotten it (HWI ODP-19).
+ */
+void moor_table_empty(struct moor_table *table)
+{
+	WRITE_ONCE(*table->nodes->pte, 0);
 }
 
 /**
