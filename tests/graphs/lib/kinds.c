@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../../kernel/exporter.h"
 #include "life.h"
 
 #define PAGE		4096u
@@ -133,6 +135,28 @@ static int make_implicit(struct life *life, struct node *node)
 static int end_mr(struct node *node)
 {
 	return ibv_dereg_mr(node->mr);
+}
+
+/*
+ * Memory of somebody else's (tests/kernel/exporter.c). It moves, where it can: then
+ * nothing of it is mapped. Nobody needs its file any more.
+ */
+static int make_dmabuf(struct life *life, struct node *node)
+{
+	int owner = open("/dev/moor_exporter", O_RDWR | O_CLOEXEC);
+	int fd = ioctl(owner, EXPORTER_MAKE);
+	int err;
+
+	(void)life;
+	hold_domain(node);
+	err = made(node->mr, ibv_reg_dmabuf_mr(node->need[0]->pd, PAGE, MR_LENGTH,
+					       0, fd, IBV_ACCESS_LOCAL_WRITE |
+						      IBV_ACCESS_REMOTE_READ));
+	if (!err && ioctl(owner, EXPORTER_MOVE, fd) && errno != EBUSY)
+		err = errno;
+	close(fd);
+	close(owner);
+	return err;
 }
 
 /* The kernel does not know of it. */
@@ -335,6 +359,7 @@ const struct kind kinds[] = {
 	KIND(mr, KERNEL_MR | TARGET, end_mr, true, ANY_PD),
 	KIND(paged, KERNEL_MR | TARGET, end_mr, true, ANY_PD),
 	KIND(implicit, 0, end_mr, true, ANY_PD),
+	KIND(dmabuf, 0, end_mr, true, ANY_PD),
 	KIND(null, 0, end_mr, false, ANY_PD),
 	KIND(import_mr, TARGET, end_import_mr, false, IMPORTED_PD, TARGET),
 	KIND(dm, KERNEL_DM | ANY_DM, end_dm, true),
