@@ -67,8 +67,9 @@ struct moor_key_slot {
 
 /**
  * struct moor_keys - the keys of a range of the context table (HWI 6.2)
- * @lock: protects the rest and, while an MR is in @slots, that it exists
- * @slots: by index
+ * @lock: protects the rest and, while an MR is in @slots, that it exists; taken
+ *	by every registration, so nothing is computed under it
+ * @slots: by index; of one that is not free, its user's
  * @queue: free indices, the one that has been free longest at @head
  * @head: free-running
  * @tail: free-running
@@ -316,6 +317,7 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr);
 int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key);
 void moor_key_free(struct moor_dev *mdev, u32 key);
 u32 moor_key_index(const struct moor_dev *mdev, u32 key);
+struct moor_mr *moor_keys_mr(struct moor_keys *keys, u32 slot);
 u32 moor_keys_used(struct moor_keys *keys);
 
 /* xlat.c */

@@ -211,7 +211,7 @@ struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 	if (index < keys->first)
 		return odp;
 	spin_lock(&keys->lock);
-	mr = keys->slots[index - keys->first].mr;
+	mr = moor_keys_mr(keys, index - keys->first);
 	if (mr && mr->key == key) {
 		odp = mr->reg.odp;
 		if (mr->reg.pdn != pdn)
