@@ -323,14 +323,18 @@ u32 moor_keys_used(struct moor_keys *keys);
 /* xlat.c */
 int moor_nodes_init(struct moor_dev *mdev);
 void moor_nodes_destroy(struct moor_dev *mdev);
+struct moor_node *moor_table_add_node(struct moor_dev *mdev,
+				      struct moor_table *table);
 int moor_table_alloc_nodes(struct moor_dev *mdev, struct moor_table *table,
 			   u32 want);
-int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
-		     struct ib_umem *umem, u64 iova);
 void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
 int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
 		  struct ib_umem *umem);
 void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
+
+/* xlat_tree.c */
+int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
+		     struct ib_umem *umem);
 
 /* mr_table.c */
 int moor_mr_table_init(struct moor_dev *mdev);
