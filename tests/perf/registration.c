@@ -295,6 +295,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: registration DEVICE [OTHER]\n");
 		return 1;
 	}
+	/* Of a run that is cut short, what there is. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	num_devices = argc - 1;
 	for (i = 0; i < num_devices; i++)
 		open_device(&devices[i], argv[i + 1]);
