@@ -170,7 +170,7 @@ static void walk_pages(void)
 
 static int workers[MAX_WORKERS], num_workers;
 
-/* Who has worked on a page request before is the next to do so again. */
+/* Who has worked for the driver before is the next to do so again. */
 static void find_workers(void)
 {
 	DIR *dir = opendir("/proc");
@@ -181,7 +181,7 @@ static void find_workers(void)
 	while (dir && (entry = readdir(dir)) && num_workers < MAX_WORKERS) {
 		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
 		file = fopen(path, "r");
-		if (file && fgets(name, sizeof(name), file) && strstr(name, "moor-faults")) {
+		if (file && fgets(name, sizeof(name), file) && strstr(name, "moor")) {
 			snprintf(path, sizeof(path), "/proc/%s/fail-nth", entry->d_name);
 			workers[num_workers] = open(path, O_RDWR | O_CLOEXEC);
 			num_workers += workers[num_workers] >= 0;
@@ -237,7 +237,7 @@ static void test_page_requests(void)
 		forget_pages();
 		find_workers();
 		if (!num_workers)
-			tap_bail("no worker has answered a page request");
+			tap_bail("no worker has worked for the driver");
 		arm_workers(nth);
 		if (!works())
 			break;
