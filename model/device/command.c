@@ -95,7 +95,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_CREATE_QP] = {
 		.name = "CREATE_QP", .run = qp_create,
 		.size = sizeof(struct moor_cmd_create_qp),
-		.reserved = { RESERVED(moor_cmd_create_qp, reserved1),
+		.reserved = { RESERVED(moor_cmd_create_qp, srqn),
 			      XLAT_RESERVED(moor_cmd_create_qp, sq),
 			      XLAT_RESERVED(moor_cmd_create_qp, rq) },
 	},

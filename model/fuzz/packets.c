@@ -470,8 +470,8 @@ static void reconnect(struct input *in)
 	cmd.access = how & 2 ? more & 0x0e : 0x0e;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
-		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
-					     MOOR_QP_ATTR_SQD_EVENT),
+		.mask = MOOR_MASK(13, 0) & ~(MOOR_QP_ATTR_ACCESS |
+					   MOOR_QP_ATTR_SQD_EVENT),
 		.state = MOOR_QPS_RTR, .path_mtu = 1 + (how >> 2 & 3),
 		.dest_qpn = WORLD_QPN(how & 0x10 ? i : !i),
 		.max_rd_atomic = rd & 15, .max_dest_rd_atomic = rd >> 4,

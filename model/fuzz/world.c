@@ -332,8 +332,8 @@ void connect_qp(unsigned int i)
 		     MOOR_ACCESS_REMOTE_ATOMIC;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
-		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
-					     MOOR_QP_ATTR_SQD_EVENT),
+		.mask = MOOR_MASK(13, 0) & ~(MOOR_QP_ATTR_ACCESS |
+					   MOOR_QP_ATTR_SQD_EVENT),
 		.state = MOOR_QPS_RTR, .path_mtu = 3,
 		.dest_qpn = WORLD_QPN(!i), .max_rd_atomic = 1,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1, .timeout = 4,

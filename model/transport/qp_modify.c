@@ -57,7 +57,7 @@ static uint8_t check_limits(const struct nic *nic,
 	};
 	unsigned int i;
 
-	if (mask & ~(uint32_t)MOOR_QP_ATTR_ALL)
+	if (mask & ~(uint32_t)MOOR_MASK(13, 0))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_modify_qp, mask);
 	if ((mask & MOOR_QP_ATTR_ACCESS) &&
