@@ -418,6 +418,8 @@ TEST_CASE(srq_last_wqe, "LAST_WQE: once, behind the CQE of the WQE that was held
 	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
 	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
 	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
+	post_send(&s.receiver[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
+	expect_cqe(&s.recv_cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
 	expect_no_event(MOOR_EQ_ASYNC);
 	expect_no_cqe(&s.recv_cq[0]);
 	expect(!query_srq(&s.srq).consumer, "it is flushed");
