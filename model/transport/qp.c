@@ -70,17 +70,6 @@ struct side {
 	} at;
 };
 
-#define SIDE(cmd, q, q_at, least) {					\
-	.queue = {							\
-		.log_depth = (cmd)->log_##q##_depth,			\
-		.log_stride = (cmd)->log_##q##_stride,			\
-		.min_log_stride = (least), .xlat = &(cmd)->q,		\
-		.at = { q_at(log_##q##_depth), q_at(log_##q##_stride),	\
-			q_at(q) },					\
-	},								\
-	.absent = (cmd)->no_##q, .doorbell = le32toh((cmd)->q##_doorbell), \
-	.at = { q_at(no_##q), q_at(q##_doorbell) } }
-
 #define QUEUE_AT(field)	((uint32_t)offsetof(struct moor_cmd_create_qp, field))
 
 static uint8_t side_fail(struct moor_cpl *cpl, uint32_t where)
@@ -206,8 +195,32 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 			   const struct moor_cmd_create_qp *cmd,
 			   struct moor_cpl *cpl)
 {
-	const struct side sq = SIDE(cmd, sq, QUEUE_AT, MOOR_MIN_LOG_SQ_STRIDE);
-	const struct side rq = SIDE(cmd, rq, QUEUE_AT, MOOR_MIN_LOG_RQ_STRIDE);
+	const struct side sq = {
+		.queue = {
+			.log_depth = cmd->log_sq_depth,
+			.log_stride = cmd->log_sq_stride,
+			.min_log_stride = MOOR_MIN_LOG_SQ_STRIDE,
+			.xlat = &cmd->sq,
+			.at = { QUEUE_AT(log_sq_depth),
+				QUEUE_AT(log_sq_stride), QUEUE_AT(sq) },
+		},
+		.absent = cmd->no_sq,
+		.doorbell = le32toh(cmd->sq_doorbell),
+		.at = { QUEUE_AT(no_sq), QUEUE_AT(sq_doorbell) },
+	};
+	const struct side rq = {
+		.queue = {
+			.log_depth = cmd->log_rq_depth,
+			.log_stride = cmd->log_rq_stride,
+			.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE,
+			.xlat = &cmd->rq,
+			.at = { QUEUE_AT(log_rq_depth),
+				QUEUE_AT(log_rq_stride), QUEUE_AT(rq) },
+		},
+		.absent = cmd->no_rq,
+		.doorbell = le32toh(cmd->rq_doorbell),
+		.at = { QUEUE_AT(no_rq), QUEUE_AT(rq_doorbell) },
+	};
 	uint8_t status;
 
 	status = side_init(nic, &qp->sq, &sq, cpl);

@@ -342,8 +342,8 @@ TEST_CASE(ud_own_faults, "UD: what a receiver's own queue or memory is to blame 
 	fails(&d, "a producer index", 0, 0, MOOR_EVENT_QP_FATAL);
 }
 
-TEST_CASE(ud_own_memory, "UD: what the sender's memory is to blame for", "UD-8 UD-14 RC-2 RC-3 RC-28",
-	  HAS(UD))
+TEST_CASE(ud_own_memory, "UD: what the sender's memory is to blame for",
+	  "UD-8 UD-14 RC-2 RC-3 RC-28", HAS(UD))
 {
 	struct datagrams d;
 	struct send_wr wr;

@@ -282,7 +282,13 @@ static void test_at_random(bool strict)
 	const struct srq *srq;
 	unsigned int i, held = 0;
 
-	posted = taken = lost = wrong = ended = flushed = told = 0;
+	posted = 0;
+	taken = 0;
+	lost = 0;
+	wrong = 0;
+	ended = 0;
+	flushed = 0;
+	told = 0;
 	start(strict);
 	walk();
 	srq = srq_find(g->nic, SRQN);
