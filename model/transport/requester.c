@@ -443,7 +443,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 			stream_seek(&r->local, req->offset);
 		fill_data(nic, qp, r, req->offset, &p);
 		if (qp->datagrams)
-			ud_address(nic, qp, r, &p);
+			ud_address(nic, qp, r, &p, budget);
 	}
 	last = packet_form(&p)->last;
 	req->offset += p.length;

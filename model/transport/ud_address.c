@@ -116,13 +116,15 @@ static uint32_t bytes_behind(const struct packet *p)
 }
 
 void ud_address(const struct nic *nic, const struct qp *qp, struct request *r,
-		struct packet *p)
+		struct packet *p, uint32_t *budget)
 {
 	const struct address *to = &r->wqe.to;
 	const struct gid_entry *source = &nic->gids->entry[to->sgid_index];
 	struct datagram *d = &r->datagram;
 	uint32_t behind = bytes_behind(p);
 
+	if (gid_is_multicast(to->dgid))
+		*budget = 0;
 	p->ack_request = false;
 	p->dest_qpn = to->dest_qpn;
 	p->dgid = to->dgid;
