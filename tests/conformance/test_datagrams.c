@@ -334,6 +334,9 @@ TEST_CASE(ud_receivers, "UD: who receives: type, number, state", "UD-9 QP-12", H
 	make_cq(&p.cq[0], 10, 4);
 	make_qp(&p.qp[0], &p.cq[0], &p.cq[0]);
 	connect_qp(&p.qp[0], d.qp[0].qpn);
+	must_modify(&p.qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_QKEY, .qkey = QKEY,
+	});
 	post_recv(&p.qp[0], 1, d.buf[1], BUF, d.key[1]);
 	d.to.dest_qpn = p.qp[0].qpn;
 	send_datagram(&d, 64);
