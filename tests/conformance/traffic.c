@@ -252,6 +252,10 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 	/* What is not needed is full of garbage: nobody looks at it. */
 	memset(wqe, 0xa5, 1u << qp->log_stride);
 	memcpy(wqe, &head, sizeof(head));
+	if (wr->to) {
+		memcpy(to, wr->to, sizeof(*wr->to));
+		to += sizeof(*wr->to);
+	}
 	switch (wr->opcode) {
 	case MOOR_WQE_CMP_SWAP:
 	case MOOR_WQE_FETCH_ADD:

@@ -85,6 +85,7 @@ struct send_wr {
 	uint32_t rkey;
 	unsigned int num_sge;
 	struct moor_sge sge[MAX_SGES];
+	const struct moor_wqe_ud *to;	/* of a UD QP */
 	const void *data;		/* inline */
 	uint32_t data_len;
 	union {
