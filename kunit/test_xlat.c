@@ -146,7 +146,9 @@ static void spoil_pool(struct moor_dev *mdev)
 	struct moor_node *node;
 
 	for (node = mdev->nodes.free; node; node = node->next)
-		memset(node->pte, 0xff, MOOR_PAGE_SIZE);
+		memset64((u64 *)node->pte,
+			 SZ_1G | MOOR_PTE_PRESENT | MOOR_PTE_LEAF,
+			 MOOR_NODE_ENTRIES);
 }
 
 static const struct layout layouts[] = {
