@@ -14,9 +14,9 @@
 struct responder_answer {
 	uint8_t opcode;		/* of the request */
 	bool pending;		/* to be sent */
-	bool again;		/* not for the first time */
 	uint32_t psn;
 	uint32_t num_psn;
+	uint32_t answered;	/* of these, at least once */
 	uint32_t sent;		/* bytes of a READ */
 	uint64_t original;	/* of an atomic */
 	struct segment range;
