@@ -27,6 +27,8 @@ struct fake_nic;
 #define FAKE_MAX_CQ		64
 #define FAKE_MAX_EQ		4
 #define FAKE_GIDS		16
+#define FAKE_SRQ_INDEX_BITS	4
+#define FAKE_MAX_FILTER		4
 #define FAKE_LOG_CMD		4	/* small, so that rings wrap soon */
 #define FAKE_BATCH		BIT(FAKE_LOG_CMD)
 
@@ -90,6 +92,26 @@ struct fake_qp {
 	u8 type;		/* enum moor_qp_type */
 	u32 pd;
 	u8 state;
+	bool has_srq;
+	u32 srqn;
+	u32 qkey;
+	u8 path_mtu;
+};
+
+struct fake_srq {
+	bool live;
+	u32 srqn;
+	u32 pd;
+	u8 flags;		/* MOOR_SRQ_FLAG_* */
+	u8 log_depth;
+	u8 log_stride;
+	u32 limit;
+};
+
+struct fake_filter {
+	bool live;
+	u32 qpn;
+	u8 gid[16];
 };
 
 /* Dynamic state of a window (HWI 6.4), and what it is bound to. */
@@ -140,6 +162,8 @@ struct fake_bind {
  * @cqs: completion queue numbers in use
  * @moderation: of a completion queue, as last set
  * @qps: queue pairs, by index
+ * @srqs: shared receive queues, by index
+ * @filters: of multicast groups
  * @pages: page requests
  * @invalidated: what the last MR_INVALIDATE said
  * @windows: by index: windows bound to that MR
@@ -183,6 +207,8 @@ struct fake_nic {
 	DECLARE_BITMAP(cqs, FAKE_MAX_CQ);
 	struct fake_moderation moderation;
 	struct fake_qp qps[1 << FAKE_QP_INDEX_BITS];
+	struct fake_srq srqs[1 << FAKE_SRQ_INDEX_BITS];
+	struct fake_filter filters[FAKE_MAX_FILTER];
 	struct fake_page pages[FAKE_PAGE_REQUESTS];
 	struct moor_cmd_mr_invalidate invalidated;
 	u32 windows[1 << FAKE_MR_INDEX_BITS];
@@ -233,6 +259,18 @@ void fake_violation(struct fake_nic *nic, const char *what);
 
 /* fake_command.c */
 u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out);
+bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell);
+u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,
+		   u64 bytes, bool write);
+
+/* fake_srq.c */
+struct fake_srq *fake_find_srq(struct fake_nic *nic, __le32 srqn);
+u8 fake_create_srq(struct fake_nic *nic, const void *data, void *out);
+u8 fake_modify_srq(struct fake_nic *nic, const void *data, void *out);
+u8 fake_query_srq(struct fake_nic *nic, const void *data, void *out);
+u8 fake_destroy_srq(struct fake_nic *nic, const void *data, void *out);
+u8 fake_attach_filter(struct fake_nic *nic, const void *data, void *out);
+u8 fake_detach_filter(struct fake_nic *nic, const void *data, void *out);
 
 /* fake_mr.c */
 void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before);

@@ -48,7 +48,7 @@ static u8 fake_destroy_eq(struct fake_nic *nic, const void *data, void *out)
 }
 
 /* A slot that a queue may be tied to: not the driver's own fixed ones. */
-static bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
+bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
 {
 	u32 page = FIELD_GET(MOOR_DB_PAGE, (u64)le32_to_cpu(doorbell));
 	u32 slot = FIELD_GET(MOOR_DB_SLOT, (u64)le32_to_cpu(doorbell));
@@ -62,8 +62,8 @@ static bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
 }
 
 /* Every byte of a ring must be found, and be writable if the device writes. */
-static u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,
-			  u64 bytes, bool write)
+u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,
+		   u64 bytes, bool write)
 {
 	u64 byte, dma, left;
 
@@ -144,9 +144,14 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 
 	if (qpn >> 24 || qp->live)
 		return MOOR_CMD_BAD_INDEX;
-	if (cmd->type != MOOR_QP_RC &&
-	    (cmd->type != MOOR_QP_UC || !(fake_features(nic) & MOOR_FEATURE_UC)))
+	if (cmd->type > MOOR_QP_UD ||
+	    (cmd->type == MOOR_QP_UC && !(fake_features(nic) & MOOR_FEATURE_UC)) ||
+	    (cmd->type == MOOR_QP_UD && !(fake_features(nic) & MOOR_FEATURE_UD)))
 		return MOOR_CMD_BAD_PARAM;
+	if (cmd->flags & MOOR_QP_FLAG_SRQ && !cmd->no_rq)
+		return MOOR_CMD_BAD_PARAM;
+	if (cmd->flags & MOOR_QP_FLAG_SRQ && !fake_find_srq(nic, cmd->srqn))
+		return MOOR_CMD_BAD_INDEX;
 	if (!test_bit(le32_to_cpu(cmd->send_cqn) % FAKE_MAX_CQ, nic->cqs) ||
 	    !test_bit(le32_to_cpu(cmd->recv_cqn) % FAKE_MAX_CQ, nic->cqs))
 		return MOOR_CMD_BAD_INDEX;
@@ -170,6 +175,8 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 			.qpn = qpn,
 			.type = cmd->type,
 			.pd = le32_to_cpu(cmd->pd),
+			.has_srq = cmd->flags & MOOR_QP_FLAG_SRQ,
+			.srqn = le32_to_cpu(cmd->srqn),
 		};
 	return status;
 }
@@ -183,6 +190,10 @@ static u8 fake_modify_qp(struct fake_nic *nic, const void *data, void *out)
 		return MOOR_CMD_BAD_INDEX;
 	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE)
 		qp->state = cmd->state;
+	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_QKEY)
+		qp->qkey = le32_to_cpu(cmd->qkey);
+	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_PATH_MTU)
+		qp->path_mtu = cmd->path_mtu;
 	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE &&
 	    cmd->state == MOOR_QPS_RESET)
 		fake_windows_of_qp(nic, qp->qpn);
@@ -313,6 +324,14 @@ static const struct fake_verb fake_verbs[] = {
 	FAKE_VERB(MODIFY_QP, modify_qp),
 	FAKE_VERB(QUERY_QP, query_qp),
 	FAKE_VERB(DESTROY_QP, destroy_qp),
+	FAKE_VERB(CREATE_SRQ, create_srq),
+	FAKE_VERB(MODIFY_SRQ, modify_srq),
+	FAKE_VERB(QUERY_SRQ, query_srq),
+	FAKE_VERB(DESTROY_SRQ, destroy_srq),
+	[MOOR_CMD_ATTACH_FILTER] = { sizeof(struct moor_cmd_filter),
+				     fake_attach_filter },
+	[MOOR_CMD_DETACH_FILTER] = { sizeof(struct moor_cmd_filter),
+				     fake_detach_filter },
 	FAKE_VERB(SET_GID, set_gid),
 	FAKE_VERB(MR_REVOKE, mr_revoke),
 	FAKE_VERB(MR_QUERY, mr_query),

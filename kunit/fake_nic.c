@@ -40,6 +40,8 @@ void fake_nic_reset(struct fake_nic *nic)
 	nic->fatal_code = 0;
 	memset(nic->eqs, 0, sizeof(nic->eqs));
 	memset(nic->qps, 0, sizeof(nic->qps));
+	memset(nic->srqs, 0, sizeof(nic->srqs));
+	memset(nic->filters, 0, sizeof(nic->filters));
 	memset(nic->pages, 0, sizeof(nic->pages));
 	memset(nic->windows, 0, sizeof(nic->windows));
 	memset(nic->revoked, 0, sizeof(nic->revoked));
@@ -55,7 +57,8 @@ u64 fake_features(const struct fake_nic *nic)
 	return (MOOR_FEATURE_DOZES | MOOR_FEATURE_ATOMICS |
 		MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B |
 		MOOR_FEATURE_FAST_REG | MOOR_FEATURE_ODP | MOOR_FEATURE_DM |
-		MOOR_FEATURE_CQ_MODERATION | MOOR_FEATURE_UC) &
+		MOOR_FEATURE_CQ_MODERATION | MOOR_FEATURE_UC |
+		MOOR_FEATURE_SRQ | MOOR_FEATURE_UD) &
 	       ~nic->behave.no_features;
 }
 
@@ -77,6 +80,8 @@ static u64 fake_reg(struct fake_nic *nic, u32 offset)
 	case MOOR_REG_MAX_CQ:		return FAKE_MAX_CQ;
 	case MOOR_REG_MAX_EQ:		return FAKE_MAX_EQ;
 	case MOOR_REG_MAX_LOG_WQE:	return 15;
+	case MOOR_REG_SRQ_INDEX_BITS:	return FAKE_SRQ_INDEX_BITS;
+	case MOOR_REG_MAX_FILTER:	return FAKE_MAX_FILTER;
 	case MOOR_REG_MAX_SGE:		return 16;
 	case MOOR_REG_MAX_INLINE:	return 256;
 	case MOOR_REG_MAX_LOG_CQE:	return 16;

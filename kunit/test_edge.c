@@ -150,7 +150,7 @@ static void edge_first_leaf(struct kunit *test)
 	umem.address = SZ_1G + inside + odd;
 	umem.length = 2 * SZ_2M - inside - odd;
 
-	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &umem, umem.address), 0);
+	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &umem), 0);
 	KUNIT_EXPECT_EQ(test, table.xlat.page_shift, ilog2(SZ_2M));
 	KUNIT_ASSERT_TRUE(test, fake_xlat_find(nic, &table.xlat, 0, true, &dma,
 					       &left));

@@ -1032,10 +1032,11 @@ static void odp_caps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.rc_odp_caps,
 			IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
 			IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
-			IB_ODP_SUPPORT_ATOMIC);
+			IB_ODP_SUPPORT_ATOMIC | IB_ODP_SUPPORT_SRQ_RECV);
 	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.uc_odp_caps,
 			IB_ODP_SUPPORT_SEND);
-	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.ud_odp_caps, 0);
+	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.ud_odp_caps,
+			IB_ODP_SUPPORT_SEND);
 }
 
 /* "rdma statistic show mr"; a message too short is left as it was. */

@@ -379,7 +379,7 @@ static void port_ah(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_create_ah(&ah.ibah, &init, NULL), -EINVAL);
 	rdma_ah_set_ah_flags(&attr, IB_AH_GRH);
 	KUNIT_EXPECT_EQ(test, moor_create_ah(&ah.ibah, &init, NULL), 0);
-	KUNIT_EXPECT_MEMEQ(test, ah.dmac, attr.roce.dmac, ETH_ALEN);
+	KUNIT_EXPECT_MEMEQ(test, ah.segment.dmac, attr.roce.dmac, ETH_ALEN);
 	udata = moor_user_udata(test, user, in, sizeof(in), sizeof(resp));
 	KUNIT_EXPECT_EQ(test, moor_create_ah(&ah.ibah, &init, udata), 0);
 	moor_user_answer(test, user, &resp, sizeof(resp));

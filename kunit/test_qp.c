@@ -40,7 +40,12 @@ static const struct qp_case qp_cases_table[] = {
 	{ "receive queue not mapped", { 0, 0x100000000000, 4, 6, 4, 6 },
 	  QP_CAP(16, 16, 1, 1, 0), -EFAULT },
 	{ "UC", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), 0, 2, IB_QPT_UC },
-	{ "UD", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_UD },
+	{ "UD", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 3, 1, 48), 0, 2, IB_QPT_UD },
+	{ "UD, no room for the address", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EINVAL,
+	  0, IB_QPT_UD },
+	{ "UD, inline beyond the stride", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 1, 1, 49), -EINVAL,
+	  0, IB_QPT_UD },
+	{ "XRC", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_XRC_INI },
 	{ "unknown create flag", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
 	  0, IB_QPT_RC, 1 << 9 },
 };

@@ -20,7 +20,7 @@ struct layout {
 	u64 base;		/* address of the first */
 	u64 start;		/* first byte, into the first piece */
 	u64 cut;		/* bytes missing from the last piece */
-	u64 iova;		/* page part of the iova */
+	u64 at;			/* where the process has it: a page */
 	u32 levels;		/* expected */
 	u32 page_shift;		/* expected, of trees */
 };
@@ -114,20 +114,41 @@ static void check_table(struct kunit *test, const struct memory *mem,
 	check_byte(test, mem, table, length - 1);
 }
 
-/* No byte beyond the last page may be found in a tree: it is nobody's. */
-static void check_end(struct kunit *test, const struct memory *mem,
-		      const struct moor_table *table)
+/*
+ * No byte before the first leaf or behind the last may be found in a tree: it is
+ * nobody's.
+ */
+static void check_ends(struct kunit *test, const struct memory *mem,
+		       const struct moor_table *table)
 {
 	const struct moor_xlat *xlat = &table->xlat;
 	u64 last = le64_to_cpu(xlat->offset) + mem->umem.length - 1;
 	u64 page = BIT_ULL(xlat->page_shift);
 	u64 beyond = round_down(last, page) + page - le64_to_cpu(xlat->offset);
+	u64 first = round_down(le64_to_cpu(xlat->offset), page);
+	struct moor_xlat whole = *xlat;
 	u64 dma, left;
 
-	if (xlat->levels)
-		KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(), xlat,
-							beyond, false, &dma,
+	if (!xlat->levels)
+		return;
+	KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(), xlat, beyond,
+						false, &dma, &left));
+	whole.offset = 0;
+	if (first)
+		KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(), &whole,
+							first - 1, false, &dma,
 							&left));
+}
+
+/* What a node held before is no concern of who gets it next. */
+static void spoil_pool(struct moor_dev *mdev)
+{
+	struct moor_node *node;
+
+	for (node = mdev->nodes.free; node; node = node->next)
+		memset64((u64 *)node->pte,
+			 SZ_1G | MOOR_PTE_PRESENT | MOOR_PTE_LEAF,
+			 MOOR_NODE_ENTRIES);
 }
 
 static const struct layout layouts[] = {
@@ -170,15 +191,17 @@ static const struct layout layouts[] = {
 	{ "1 TiB in 1 GiB", 1024, SZ_1G, 2ULL * SZ_1G, SZ_1G, 0, 0, 0, 2, 30 },
 	{ "200 GiB in 2 MiB", 102400, SZ_2M, 3ULL * SZ_2M, SZ_2M, 0, 0, 0, 2, 21 },
 	{ "high addresses", 700, SZ_4K, 7ULL * SZ_4K, 0xfffffff000000000, 0, 0, 0, 2, 12 },
-	/* alignment: what address and iova have in common decides */
-	{ "2 MiB, iova off by 4 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x1000, 2, 12 },
-	{ "2 MiB, iova off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x10000, 1, 16 },
-	{ "2 MiB, both off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M + SZ_64K, 0, 0, 0x10000, 1, 16 },
+	/* alignment: neither of the address nor of the process's counts, seams do */
+	{ "2 MiB, off by 4 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x1000, 1, 21 },
+	{ "2 MiB, off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x10000, 1, 21 },
+	{ "2 MiB, both off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M + SZ_64K, 0, 0, 0x10000, 1, 21 },
+	{ "2 MiB, lying at odd pages", 5, SZ_2M, 3 * SZ_2M + SZ_4K, 0x5000, 0, 0, 0x7000, 1, 21 },
 	{ "2 MiB, odd start", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0x777, 0, 0, 1, 21 },
 	{ "2 MiB, last one cut", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, SZ_1M + 5, 0, 1, 21 },
-	{ "2 MiB, far iova", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x7f0000000000, 1, 21 },
-	/* several pieces that are one: the page size search sees through it */
-	{ "pieces without gaps", 64, SZ_4K, SZ_4K, SZ_256K, 0, 0, 0x40000, 1, 18 },
+	{ "2 MiB, far away", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x7f0000000000, 1, 21 },
+	{ "24 KiB", 5, 6 * SZ_4K, SZ_1M, SZ_1M, 0, 0, 0x3000, 1, 13 },
+	/* several pieces that are one */
+	{ "pieces without gaps", 64, SZ_4K, SZ_4K, SZ_256K, 0, 0, 0x40000, 0 },
 };
 
 static void layout_desc(const struct layout *layout, char *desc)
@@ -199,19 +222,19 @@ static void layout_memory(struct kunit *test, const struct layout *layout,
 		mem->len[i] = layout->size;
 	}
 	mem->size = layout->size;
-	memory_finish(mem, layout->start, layout->cut);
+	memory_finish(mem, layout->at + layout->start, layout->cut);
 }
 
 static void xlat_layout(struct kunit *test)
 {
 	const struct layout *layout = test->param_value;
-	u64 iova = layout->iova + offset_in_page(layout->start);
 	struct moor_dev *mdev = test->priv;
 	struct moor_table table;
 	struct memory mem;
 
 	layout_memory(test, layout, &mem);
-	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem, iova), 0);
+	spoil_pool(mdev);
+	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem), 0);
 	KUNIT_EXPECT_EQ(test, table.xlat.memory, MOOR_MEMORY_HOST);
 	KUNIT_EXPECT_EQ(test, table.xlat.levels, layout->levels);
 	if (layout->levels)
@@ -219,13 +242,191 @@ static void xlat_layout(struct kunit *test)
 	else
 		KUNIT_EXPECT_EQ(test, table.num_nodes, 0);
 	check_table(test, &mem, &table);
-	check_end(test, &mem, &table);
+	check_ends(test, &mem, &table);
 	moor_table_free(mdev, &table);
 	KUNIT_EXPECT_EQ(test, table.num_nodes, 0);
 	memory_free(&mem);
 }
 
-/* Pieces of random sizes at random places, the first and last cut at random. */
+/* A piece or several alike, none of which follows the one before it. */
+struct pieces {
+	u32 count;
+	u64 size;
+};
+
+#define MAX_PIECES	6
+
+/* Pinned memory that is not all of a size. */
+struct mixture {
+	const char *name;
+	u64 at;			/* where the process has it */
+	struct pieces pieces[MAX_PIECES];
+	u32 levels;		/* expected */
+	u32 page_shift;
+	u32 nodes;
+};
+
+static const struct mixture mixtures[] = {
+	{ "1 GiB of 2 MiB, one in small pages", 0,
+	  { { 200, SZ_2M }, { 512, SZ_4K }, { 311, SZ_2M } }, 2, 12, 2 },
+	{ "the same, elsewhere", 3ULL * SZ_1G + 5 * SZ_2M,
+	  { { 200, SZ_2M }, { 512, SZ_4K }, { 311, SZ_2M } }, 2, 12, 2 },
+	{ "the first one in small pages", SZ_2M,
+	  { { 512, SZ_4K }, { 100, SZ_2M } }, 2, 12, 2 },
+	{ "the last one in small pages", SZ_2M,
+	  { { 100, SZ_2M }, { 512, SZ_4K } }, 2, 12, 2 },
+	{ "some small pages at either end", SZ_2M - 7 * SZ_4K,
+	  { { 7, SZ_4K }, { 100, SZ_2M }, { 5, SZ_4K } }, 2, 12, 3 },
+	{ "a page before and a page behind", SZ_2M - SZ_4K,
+	  { { 1, SZ_4K }, { 3, SZ_2M }, { 1, SZ_4K } }, 1, 21, 1 },
+	{ "pages of 64 KiB among a few of 2 MiB", SZ_1G,
+	  { { 3, SZ_2M }, { 32, SZ_64K }, { 3, SZ_2M } }, 1, 16, 1 },
+	{ "pages of 64 KiB among many of 2 MiB", SZ_1G,
+	  { { 30, SZ_2M }, { 32, SZ_64K }, { 30, SZ_2M } }, 2, 12, 2 },
+	{ "pages of 64 KiB, and one of 2 MiB", SZ_1G,
+	  { { 320, SZ_64K }, { 1, SZ_2M }, { 320, SZ_64K } }, 2, 16, 3 },
+	{ "pages of 1 GiB, 2 MiB and 4 KiB", 7ULL * SZ_1G,
+	  { { 1, SZ_1G }, { 512, SZ_2M }, { 512, SZ_4K }, { 511, SZ_2M }, { 2, SZ_1G } },
+	  3, 12, 4 },
+	{ "2 MiB after 1 MiB", SZ_1M, { { 1, SZ_1M }, { 9, SZ_2M } }, 1, 21, 1 },
+	{ "a large page that stands askew", 0,
+	  { { 256, SZ_4K }, { 1, SZ_2M }, { 256, SZ_4K } }, 2, 12, 3 },
+	{ "a piece of 6 MiB that stands askew", 0,
+	  { { 256, SZ_4K }, { 1, 3 * SZ_2M }, { 3, SZ_4K } }, 2, 12, 3 },
+};
+
+static void mixture_desc(const struct mixture *mixture, char *desc)
+{
+	strscpy(desc, mixture->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(mixture, mixtures, mixture_desc);
+
+static void xlat_mixture(struct kunit *test)
+{
+	const struct mixture *mixture = test->param_value;
+	struct moor_dev *mdev = test->priv;
+	u32 segments = 0, i, j, k = 0;
+	struct moor_table table;
+	u64 addr = SZ_64G;
+	struct memory mem;
+
+	for (i = 0; i < MAX_PIECES; i++)
+		segments += mixture->pieces[i].count;
+	memory_alloc(test, &mem, segments);
+	for (i = 0; i < MAX_PIECES; i++) {
+		for (j = 0; j < mixture->pieces[i].count; j++, k++) {
+			mem.addr[k] = addr;
+			mem.len[k] = mixture->pieces[i].size;
+			addr += mem.len[k] + SZ_4K;
+		}
+	}
+	memory_finish(&mem, mixture->at, 0);
+	spoil_pool(mdev);
+	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem), 0);
+	KUNIT_EXPECT_EQ(test, table.xlat.levels, mixture->levels);
+	KUNIT_EXPECT_EQ(test, table.xlat.page_shift, mixture->page_shift);
+	KUNIT_EXPECT_EQ(test, table.num_nodes, mixture->nodes);
+	check_table(test, &mem, &table);
+	check_ends(test, &mem, &table);
+	moor_table_free(mdev, &table);
+	memory_free(&mem);
+}
+
+/*
+ * A leaf's first byte is not below address 0, and its last not beyond 2^64: where
+ * large ones would be, smaller ones are taken.
+ */
+static void xlat_last_addresses(struct kunit *test)
+{
+	static const struct {
+		u64 first, last;
+		u32 page_shift;
+	} cases[] = {
+		{ SZ_4G, SZ_8G, 21 },
+		{ SZ_2M - SZ_4K, SZ_8G, 21 },
+		{ SZ_2M - SZ_8K, SZ_8G, 20 },
+		{ 0x3000, SZ_8G, 14 },
+		{ 0, SZ_8G, 12 },
+		{ SZ_4G, -(u64)SZ_2M, 21 },
+		{ SZ_4G, -(u64)SZ_2M + SZ_4K, 20 },
+		{ SZ_4G, -(u64)SZ_4K, 12 },
+		{ SZ_8K, -(u64)SZ_8K, 13 },
+	};
+	struct moor_dev *mdev = test->priv;
+	struct moor_table table;
+	struct memory mem;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memory_alloc(test, &mem, 3);
+		mem.addr[0] = cases[i].first;
+		mem.len[0] = SZ_4K;
+		mem.addr[1] = SZ_16G;
+		mem.len[1] = SZ_2M;
+		mem.addr[2] = cases[i].last;
+		mem.len[2] = SZ_4K;
+		/* Nothing is aligned where the process has it. */
+		memory_finish(&mem, SZ_1M + 0x7000, 0);
+		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem),
+				0);
+		KUNIT_EXPECT_EQ_MSG(test, table.xlat.page_shift,
+				    cases[i].page_shift, "case %u", i);
+		check_table(test, &mem, &table);
+		moor_table_free(mdev, &table);
+		memory_free(&mem);
+	}
+}
+
+/* What is no page, of a dma-buf, cannot be described, wherever it is. */
+static void xlat_no_pages(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	u32 count = mdev->nodes.count;
+	struct moor_table table;
+	struct memory mem;
+	u32 i, j;
+
+	for (i = 0; i < 600; i += 13) {
+		for (j = 0; j < 2; j++) {
+			memory_alloc(test, &mem, 601);
+			for (u32 k = 0; k < 601; k++) {
+				mem.addr[k] = SZ_1G + k * SZ_8K;
+				mem.len[k] = SZ_4K;
+			}
+			if (j)
+				mem.addr[i] += SZ_2K;
+			else
+				mem.len[i] += SZ_2K;
+			memory_finish(&mem, 0, 0);
+			mem.umem.is_dmabuf = 1;
+			KUNIT_EXPECT_EQ_MSG(test,
+					    moor_table_build(mdev, &table,
+							     &mem.umem),
+					    -EINVAL, "piece %u", i);
+			KUNIT_EXPECT_EQ(test, table.num_nodes, 0);
+			memory_free(&mem);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, count);
+}
+
+static u64 random_size(struct rnd_state *rnd)
+{
+	switch (prandom_u32_state(rnd) % 4) {
+	case 0:
+		return SZ_4K;
+	case 1:
+		return SZ_2M * (1 + prandom_u32_state(rnd) % 600);
+	default:
+		return SZ_4K * (1 + prandom_u32_state(rnd) % 700);
+	}
+}
+
+/*
+ * Pieces of random sizes at random places, the first and last cut at random, and
+ * half of the time where huge pages would be.
+ */
 static void xlat_random(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -233,11 +434,12 @@ static void xlat_random(struct kunit *test)
 	struct rnd_state rnd;
 	struct memory mem;
 	u32 round, i, segments;
-	u64 start, last, at, iova;
+	u64 start, last, at, mask;
 
 	prandom_seed_state(&rnd, 20261120);
-	for (round = 0; round < 300; round++) {
+	for (round = 0; round < 600; round++) {
 		segments = 1 + prandom_u32_state(&rnd) % 40;
+		mask = round & 2 ? ~(u64)SZ_2M + 1 : PAGE_MASK;
 		memory_alloc(test, &mem, segments);
 		at = SZ_1M;
 		for (i = 0; i < segments; i++) {
@@ -245,24 +447,25 @@ static void xlat_random(struct kunit *test)
 			if (prandom_u32_state(&rnd) % 3)
 				at += SZ_4K * (1 + prandom_u32_state(&rnd) % 5000);
 			mem.addr[i] = at;
-			mem.len[i] = SZ_4K * (1 + prandom_u32_state(&rnd) % 700);
+			mem.len[i] = random_size(&rnd);
 			at += mem.len[i];
 		}
 		start = prandom_u32_state(&rnd) % SZ_4K;
 		last = prandom_u32_state(&rnd) % (SZ_4K - start);
-		iova = ((u64)prandom_u32_state(&rnd) << 12) + start;
+		start += ((u64)prandom_u32_state(&rnd) << 12) & mask;
 		memory_finish(&mem, start, last);
 		mem.umem.writable = round & 1;
-		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem,
-						       iova), 0);
+		spoil_pool(mdev);
+		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table,
+						       &mem.umem), 0);
 		check_table(test, &mem, &table);
-		check_end(test, &mem, &table);
+		check_ends(test, &mem, &table);
 		moor_table_free(mdev, &table);
 		memory_free(&mem);
 	}
 }
 
-/* Leaves of a device that announces few page sizes. */
+/* Leaves of a device that announces few page sizes; huge ones it has in any case. */
 static void xlat_page_sizes(struct kunit *test)
 {
 	static const struct layout layout = {
@@ -276,9 +479,10 @@ static void xlat_page_sizes(struct kunit *test)
 	layout_memory(test, &layout, &mem);
 	for (shift = 18; shift <= 30; shift += 3) {
 		mdev->caps.page_sizes = SZ_4K | BIT_ULL(shift);
-		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem,
-						       0), 0);
-		KUNIT_EXPECT_EQ(test, table.xlat.page_shift, shift);
+		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table,
+						       &mem.umem), 0);
+		KUNIT_EXPECT_EQ(test, table.xlat.page_shift,
+				shift < 21 ? 12 : shift);
 		check_table(test, &mem, &table);
 		moor_table_free(mdev, &table);
 	}
@@ -301,8 +505,8 @@ static void xlat_read_only(struct kunit *test)
 
 		layout_memory(test, &layout, &mem);
 		mem.umem.writable = 0;
-		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem,
-						       0), 0);
+		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table,
+						       &mem.umem), 0);
 		check_table(test, &mem, &table);
 		KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(),
 							&table.xlat, 0, true,
@@ -327,7 +531,7 @@ static void xlat_pool(struct kunit *test)
 	layout_memory(test, &large, &mem);
 	for (i = 0; i < ARRAY_SIZE(tables); i++) {
 		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &tables[i],
-						       &mem.umem, 0), 0);
+						       &mem.umem), 0);
 		KUNIT_EXPECT_EQ(test, tables[i].num_nodes,
 				DIV_ROUND_UP(200000, 512) + 1);
 	}
@@ -342,6 +546,9 @@ static void xlat_pool(struct kunit *test)
 
 static struct kunit_case xlat_cases[] = {
 	KUNIT_CASE_PARAM(xlat_layout, layout_gen_params),
+	KUNIT_CASE_PARAM(xlat_mixture, mixture_gen_params),
+	KUNIT_CASE(xlat_last_addresses),
+	KUNIT_CASE(xlat_no_pages),
 	KUNIT_CASE(xlat_random),
 	KUNIT_CASE(xlat_page_sizes),
 	KUNIT_CASE(xlat_read_only),

@@ -21,21 +21,20 @@
 #include "base/timer.h"
 #include "control/control.h"
 #include "options.h"
+#include "pace.h"
 #include "pci/vfio_user.h"
 
-/* While the NIC works, how long a message of the client may wait for a look. */
+/* How long a message of the client may wait for a look while the NIC works, or spins. */
 #define LOOK_NS		20000u
+#define SPIN_LOOK_NS	2000u
 #define KNOCK_NS	100000000u	/* and a client that is turned away */
 
 /*
- * How long after work the NIC stays awake, and how long it naps in between. A
- * nap leaves the processor to a vCPU, and the doorbell it ends on has cost the
- * guest a store; dozing costs it a kick, for which a vCPU and a thread of QEMU
- * have to be woken, one after the other, on processors that may be busy. Naps
- * of 10 us and less take so much of a processor that the scheduler lets a vCPU
- * finish its slice first: rounds of a millisecond instead of 0.08.
+ * A nap leaves the processor to a vCPU, and the doorbell it ends on has cost the
+ * guest a store. Naps of 10 us and less take so much of a processor that the
+ * scheduler lets a vCPU finish its slice first: rounds of a millisecond instead
+ * of 0.08.
  */
-#define AWAKE_NS	1000000u
 #define NAP_NS		40000u
 
 /*
@@ -130,6 +129,19 @@ static void doze(struct servers *servers)
 	nic_wake(nic);
 }
 
+static void rest(struct servers *servers, enum pace_step step, uint64_t now)
+{
+	switch (step) {
+	case PACE_SPIN:
+		break;
+	case PACE_NAP:
+		nap(servers, now);
+		break;
+	case PACE_DOZE:
+		doze(servers);
+	}
+}
+
 /* While the NIC works without a pause. */
 static void look_for_clients(struct servers *servers)
 {
@@ -146,12 +158,25 @@ static void look_for_clients(struct servers *servers)
 		control_serve(servers->control);
 }
 
+/* Before it sleeps, the client is looked at. */
+static uint64_t look_after(bool busy, enum pace_step step)
+{
+	if (busy)
+		return LOOK_NS;
+	return step == PACE_SPIN ? SPIN_LOOK_NS : 0;
+}
+
 static void run(struct servers *servers)
 {
 	struct vfio_user *server = &servers->vfio;
 	struct nic *nic = endpoint_nic(server->ep);
-	uint64_t looked = 0, knocked = 0, busy_at = timer_now();
+	uint64_t looked = 0, knocked = 0;
+	enum pace_step step = PACE_NAP;
+	struct pace_sources sources;
+	struct pace pace;
 
+	pace_sources_open(&sources);
+	pace_init(&pace, &sources, timer_now());
 	while (!stop) {
 		uint64_t now = timer_now();
 		bool busy;
@@ -159,7 +184,7 @@ static void run(struct servers *servers)
 		/* What was written before the doorbells that it will see. */
 		endpoint_settle(server->ep);
 		busy = nic_run(nic);
-		if (!busy || now - looked >= LOOK_NS) {
+		if (now - looked >= look_after(busy, step)) {
 			looked = now;
 			if (vfio_socket_fd(server->sock) >= 0)
 				busy |= vfio_user_serve(server);
@@ -168,13 +193,14 @@ static void run(struct servers *servers)
 				look_for_clients(servers);
 			}
 		}
-		if (busy || nic_next_deadline(nic) <= now)
-			busy_at = now;
-		else if (now - busy_at < AWAKE_NS)
-			nap(servers, now);
-		else
-			doze(servers);
+		if (busy || nic_next_deadline(nic) <= now) {
+			pace_worked(&pace, now);
+		} else {
+			step = pace_next(&pace, now);
+			rest(servers, step, now);
+		}
 	}
+	pace_sources_close(&sources);
 }
 
 /* Linux 6.12 and later honour it; without, the NIC is just slower. */

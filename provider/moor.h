@@ -22,6 +22,7 @@
 enum moor_resource {
 	MOOR_RESOURCE_QP	= 1,
 	MOOR_RESOURCE_CQ	= 2,
+	MOOR_RESOURCE_SRQ	= 3,
 };
 
 /* QPs by the cookie that CQEs carry; chunks are made as they are needed. */
@@ -183,12 +184,28 @@ struct moor_wq {
 };
 
 /**
+ * struct moor_srq - a shared receive queue
+ * @vsrq: the common part
+ * @wq: the queue; pollers of any CQ store its consumer, see poll.c
+ * @buf: memory of the ring
+ * @parent: parent domain that it was made with, or NULL
+ */
+struct moor_srq {
+	struct verbs_srq vsrq;
+	struct moor_wq wq;
+	struct moor_buf buf;
+	struct moor_pd *parent;
+};
+
+/**
  * struct moor_qp - a queue pair
  * @vqp: the common part
  * @sq: send queue
  * @rq: receive queue
  * @max_inline: bytes of inline data that fit into a send WQE
  * @cookie: its place in moor_context.qps
+ * @srq: where its receives come from, or NULL: from @rq
+ * @address_bytes: of the address segment that a send WQE has behind its head
  * @always: WQE flags that every send request gets (SIGNALED or none)
  * @buf: memory of both rings
  * @wr: ibv_wr_*: the WQE being built; NULL after an error
@@ -202,6 +219,8 @@ struct moor_qp {
 	struct moor_wq rq;
 	uint32_t max_inline;
 	uint32_t cookie;
+	struct moor_srq *srq;
+	uint32_t address_bytes;
 	uint8_t always;
 	struct moor_buf buf;
 	struct moor_sq_wqe *wr;
@@ -222,9 +241,14 @@ struct moor_dm {
 	size_t length;
 };
 
+/**
+ * struct moor_ah - an address handle
+ * @ah: the common part
+ * @segment: what of an address segment it knows; the rest is the work request's
+ */
 struct moor_ah {
 	struct ibv_ah ah;
-	uint8_t dmac[6];
+	struct moor_wqe_ud segment;
 };
 
 static inline struct moor_context *to_moor_context(struct ibv_context *context)
@@ -255,6 +279,16 @@ static inline struct moor_qp *to_moor_qp(struct ibv_qp *qp)
 static inline struct moor_qp *to_moor_qp_ex(struct ibv_qp_ex *qp)
 {
 	return container_of(qp, struct moor_qp, vqp.qp_ex);
+}
+
+static inline struct moor_srq *to_moor_srq(struct ibv_srq *srq)
+{
+	return container_of(srq, struct moor_srq, vsrq.srq);
+}
+
+static inline struct moor_ah *to_moor_ah(struct ibv_ah *ah)
+{
+	return container_of(ah, struct moor_ah, ah);
 }
 
 static inline struct moor_dm *to_moor_dm(struct ibv_dm *dm)
@@ -374,10 +408,25 @@ int moor_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int moor_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void moor_cq_event(struct ibv_cq *cq);
 void moor_cq_announce(struct moor_cq *cq);
-void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp);
+void moor_cq_clean(struct moor_cq *cq, struct moor_qp *qp);
 void moor_cq_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags);
 
+/* srq.c */
+struct ibv_srq *moor_create_srq(struct ibv_pd *pd,
+				struct ibv_srq_init_attr *attr);
+struct ibv_srq *moor_create_srq_ex(struct ibv_context *context,
+				   struct ibv_srq_init_attr_ex *attr);
+int moor_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int moor_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int moor_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+int moor_destroy_srq(struct ibv_srq *srq);
+int moor_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad_wr);
+
 /* qp.c */
+uint32_t moor_log2_of_at_least(size_t n);
+int moor_size_recv(const struct moor_context *ctx, struct moor_wq *wq,
+		   uint32_t max_wr, uint32_t max_sge);
 struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
 				 struct ibv_qp_init_attr_ex *attr);
@@ -393,6 +442,8 @@ int moor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad_wr);
 int moor_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr);
+int moor_wq_post_recv(struct moor_wq *wq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr);
 
 /* wr.c */
 int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,

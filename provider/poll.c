@@ -47,6 +47,8 @@ static unsigned int cqe_wc_flags(const struct moor_cqe *cqe)
 		flags |= IBV_WC_WITH_IMM;
 	if (cqe->flags & MOOR_CQE_FLAG_INV)
 		flags |= IBV_WC_WITH_INV;
+	if (cqe->flags & MOOR_CQE_FLAG_GRH)
+		flags |= IBV_WC_GRH;
 	return flags;
 }
 
@@ -69,6 +71,34 @@ static struct moor_cqe *cqe_at(const struct moor_cq *cq, uint32_t index)
 }
 
 /*
+ * WQEs of an SRQ are taken in order, but end in any, and at different CQs: the newest
+ * that is known to have been taken counts (HWI SRQ-6).
+ */
+static void srq_taken(struct moor_wq *wq, uint32_t end)
+{
+	unsigned int known = atomic_load_explicit(&wq->consumer,
+						  memory_order_relaxed);
+
+	while ((int32_t)(end - known) > 0 &&
+	       !atomic_compare_exchange_weak_explicit(&wq->consumer, &known, end,
+						      memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+/* The slots up to the CQE's WQE may be written again from now on. */
+static void free_slots(struct moor_qp *qp, const struct moor_cqe *cqe)
+{
+	uint32_t end = le32toh(cqe->wqe_index) + 1;
+	struct moor_wq *wq = cqe_is_recv(cqe) ? &qp->rq : &qp->sq;
+
+	if (cqe_is_recv(cqe) && qp->srq)
+		srq_taken(&qp->srq->wq, end);
+	else
+		atomic_store_explicit(&wq->consumer, end, memory_order_release);
+}
+
+/*
  * Takes the next CQE off the ring and its WQE, with all before it, off the
  * work queue. Skips CQEs that name no QP of this context.
  */
@@ -77,18 +107,13 @@ static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 	struct moor_context *ctx = to_moor_context(cq->vcq.cq.context);
 	struct moor_cqe *cqe;
 	struct moor_qp *qp;
-	struct moor_wq *wq;
 
 	while ((cqe = cqe_at(cq, cq->consumer))) {
 		cq->consumer++;
 		qp = moor_qp_find(ctx, le32toh(cqe->cookie));
 		if (unlikely(!qp))
 			continue;
-		wq = cqe_is_recv(cqe) ? &qp->rq : &qp->sq;
-		/* The slots before it may be written again from now on. */
-		atomic_store_explicit(&wq->consumer,
-				      le32toh(cqe->wqe_index) + 1,
-				      memory_order_release);
+		free_slots(qp, cqe);
 		return cqe;
 	}
 	return NULL;
@@ -120,7 +145,7 @@ static void fill_wc(struct ibv_wc *wc, const struct moor_cqe *cqe)
 	wc->src_qp = le32toh(cqe->src_qpn);
 	wc->pkey_index = 0;
 	wc->slid = 0;
-	wc->sl = 0;
+	wc->sl = cqe->priority;
 	wc->dlid_path_bits = 0;
 	if (!cqe_is_recv(cqe))
 		return;
@@ -183,6 +208,13 @@ void moor_cq_event(struct ibv_cq *ibcq)
 	moor_unlock(&cq->lock);
 }
 
+/* A queue that others share goes on; one of the QP's own begins anew or is gone. */
+static void drop_cqe(struct moor_qp *qp, const struct moor_cqe *cqe)
+{
+	if (cqe_is_recv(cqe) && qp->srq)
+		free_slots(qp, cqe);
+}
+
 static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_qp *qp)
 {
 	return le32toh(cqe->cookie) == qp->cookie &&
@@ -197,7 +229,7 @@ static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_qp *qp)
  * The CQEs that stay move up towards the producer, each slot keeping its phase,
  * and the consumer index steps over what is left free.
  */
-void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp)
+void moor_cq_clean(struct moor_cq *cq, struct moor_qp *qp)
 {
 	uint32_t end = cq->consumer;
 	struct moor_cqe *from, *to;
@@ -210,6 +242,7 @@ void moor_cq_clean(struct moor_cq *cq, const struct moor_qp *qp)
 	for (i = end; i-- != cq->consumer; ) {
 		from = ring_slot(cq, i);
 		if (cqe_is_of(from, qp)) {
+			drop_cqe(qp, from);
 			removed++;
 			continue;
 		}
@@ -305,7 +338,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(to_moor_cq_ex(cq)->current->timestamp);
 }
 
-/* InfiniBand's local addressing: RoCE has none. */
+/* InfiniBand's local addressing: RoCE has none, but for priorities. */
 static uint32_t read_slid(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -314,8 +347,7 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 
 static uint8_t read_sl(struct ibv_cq_ex *cq)
 {
-	(void)cq;
-	return 0;
+	return to_moor_cq_ex(cq)->current->priority;
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)

@@ -17,10 +17,11 @@
 #define OP_LOCAL	(1 << 5)	/* moves no data */
 #define OP_RC		(1 << 6)	/* of RC alone (HWI UC-1) */
 #define OP_KNOWN	(1 << 7)
+#define OP_UD		(1 << 8)	/* of UD, too (HWI UD-1) */
 
 struct op_info {
 	uint8_t opcode;
-	uint8_t traits;
+	uint16_t traits;
 };
 
 static const struct op_info ops[] = {
@@ -28,9 +29,9 @@ static const struct op_info ops[] = {
 				OP_KNOWN | OP_REMOTE | OP_GATHERS },
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = { MOOR_WQE_WRITE_IMM,
 				OP_KNOWN | OP_REMOTE | OP_GATHERS | OP_IMM },
-	[IBV_WR_SEND] = { MOOR_WQE_SEND, OP_KNOWN | OP_GATHERS },
+	[IBV_WR_SEND] = { MOOR_WQE_SEND, OP_KNOWN | OP_GATHERS | OP_UD },
 	[IBV_WR_SEND_WITH_IMM] = { MOOR_WQE_SEND_IMM,
-				OP_KNOWN | OP_GATHERS | OP_IMM },
+				OP_KNOWN | OP_GATHERS | OP_IMM | OP_UD },
 	[IBV_WR_RDMA_READ] = { MOOR_WQE_READ, OP_KNOWN | OP_REMOTE | OP_RC },
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = { MOOR_WQE_CMP_SWAP,
 				OP_KNOWN | OP_REMOTE | OP_ATOMIC | OP_RC },
@@ -61,7 +62,7 @@ static const uint8_t wqe_flags[16] = {
 static int put_inline(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
 		      const struct ibv_send_wr *wr)
 {
-	uint8_t *to = moor_wqe_data(wqe);
+	uint8_t *to = moor_wqe_data(qp, wqe);
 	uint32_t length = 0;
 	int i;
 
@@ -79,10 +80,10 @@ static int put_inline(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
 }
 
 static int put_sges(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
-		    const struct ibv_send_wr *wr, uint8_t traits)
+		    const struct ibv_send_wr *wr, uint16_t traits)
 {
 	uint32_t max = traits & OP_ATOMIC ? 1 : qp->sq.max_sge;
-	struct moor_sge *to = moor_wqe_data(wqe);
+	struct moor_sge *to = moor_wqe_data(qp, wqe);
 	int i;
 
 	if (unlikely((uint32_t)wr->num_sge > max))
@@ -119,6 +120,14 @@ static int put_local(struct moor_sq_wqe *wqe, const struct ibv_send_wr *wr)
 			     &wr->bind_mw.bind_info);
 }
 
+static bool has_op(const struct moor_qp *qp, uint16_t traits)
+{
+	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+		return traits & OP_UD;
+	return traits & OP_KNOWN &&
+	       (!(traits & OP_RC) || qp->vqp.qp.qp_type == IBV_QPT_RC);
+}
+
 /* Fills the slot of WQE @index. Returns 0 or an errno. */
 static int put_wqe(const struct moor_qp *qp, uint32_t index,
 		   const struct ibv_send_wr *wr)
@@ -131,8 +140,7 @@ static int put_wqe(const struct moor_qp *qp, uint32_t index,
 		     wr->num_sge < 0))
 		return EINVAL;
 	op = &ops[wr->opcode];
-	if (unlikely(!(op->traits & OP_KNOWN) ||
-		     (op->traits & OP_RC && qp->vqp.qp.qp_type != IBV_QPT_RC)))
+	if (unlikely(!has_op(qp, op->traits)))
 		return EINVAL;
 
 	wqe->opcode = op->opcode;
@@ -143,6 +151,9 @@ static int put_wqe(const struct moor_qp *qp, uint32_t index,
 		wqe->imm = wr->imm_data;
 	if (op->traits & OP_INV)
 		wqe->inv_key = htole32(wr->invalidate_rkey);
+	if (qp->address_bytes)
+		moor_put_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+				 wr->wr.ud.remote_qkey);
 	if (op->traits & OP_LOCAL)
 		return put_local(wqe, wr);
 	if (op->traits & OP_ATOMIC) {
@@ -207,22 +218,21 @@ static int put_recv_wqe(const struct moor_wq *rq, uint32_t index,
 	return 0;
 }
 
-/*
- * The device looks at the doorbell when it needs a receive WQE: no kick. IBA
- * allows receives from INIT on.
+/**
+ * moor_wq_post_recv - post to a queue of receives, shared or not
+ * @rq: queue
+ * @wr: work requests
+ * @bad_wr: on failure, the first that was not posted
+ *
+ * The device looks at the doorbell when it needs a receive WQE: no kick.
+ *
+ * Returns 0 or an errno.
  */
-int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
-		   struct ibv_recv_wr **bad_wr)
+int moor_wq_post_recv(struct moor_wq *rq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
 {
-	struct moor_qp *qp = to_moor_qp(ibqp);
-	struct moor_wq *rq = &qp->rq;
 	uint32_t index;
 	int err = 0;
-
-	if (unlikely(ibqp->state == IBV_QPS_RESET || !rq->depth)) {
-		*bad_wr = wr;
-		return EINVAL;
-	}
 
 	moor_lock(&rq->lock);
 	for (index = rq->producer; wr; wr = wr->next, index++) {
@@ -239,4 +249,17 @@ int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	}
 	moor_unlock(&rq->lock);
 	return err;
+}
+
+/* IBA allows receives from INIT on. */
+int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad_wr)
+{
+	struct moor_qp *qp = to_moor_qp(ibqp);
+
+	if (unlikely(ibqp->state == IBV_QPS_RESET || !qp->rq.depth)) {
+		*bad_wr = wr;
+		return EINVAL;
+	}
+	return moor_wq_post_recv(&qp->rq, wr, bad_wr);
 }

@@ -87,7 +87,7 @@ static void unlock_cqs(const struct moor_qp *qp)
 		moor_unlock(&recv->lock);
 }
 
-static void clean_cqs(const struct moor_qp *qp)
+static void clean_cqs(struct moor_qp *qp)
 {
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
 	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
@@ -99,7 +99,7 @@ static void clean_cqs(const struct moor_qp *qp)
 
 /* ---- sizes ---- */
 
-static uint32_t log2_of_at_least(size_t n)
+uint32_t moor_log2_of_at_least(size_t n)
 {
 	uint32_t log = 0;
 
@@ -114,10 +114,10 @@ static int size_wq(const struct moor_context *ctx, struct moor_wq *wq,
 {
 	if (wr > ctx->max_wr)
 		return EINVAL;
-	wq->log_stride = max(log2_of_at_least(wqe_size), min_log_stride);
+	wq->log_stride = max(moor_log2_of_at_least(wqe_size), min_log_stride);
 	if (wq->log_stride > MOOR_MAX_LOG_STRIDE)
 		return EINVAL;
-	wq->depth = 1u << log2_of_at_least(wr);
+	wq->depth = 1u << moor_log2_of_at_least(wr);
 	wq->mask = wq->depth - 1;
 	return 0;
 }
@@ -125,7 +125,7 @@ static int size_wq(const struct moor_context *ctx, struct moor_wq *wq,
 static int size_sq(const struct moor_context *ctx, struct moor_qp *qp,
 		   const struct ibv_qp_cap *cap)
 {
-	size_t sges, room;
+	size_t head, sges, room;
 	int err;
 
 	if (cap->max_send_sge > ctx->max_sge ||
@@ -133,38 +133,59 @@ static int size_sq(const struct moor_context *ctx, struct moor_qp *qp,
 		return EINVAL;
 	sges = cap->max_send_sge * sizeof(struct moor_sge);
 	room = max_t(size_t, sges, cap->max_inline_data);
-	err = size_wq(ctx, &qp->sq, cap->max_send_wr,
-		      sizeof(struct moor_sq_wqe) + room,
+	head = sizeof(struct moor_sq_wqe) + qp->address_bytes;
+	err = size_wq(ctx, &qp->sq, cap->max_send_wr, head + room,
 		      MOOR_MIN_LOG_SQ_STRIDE);
 	if (err)
 		return err;
-	room = ((size_t)1 << qp->sq.log_stride) - sizeof(struct moor_sq_wqe);
+	room = ((size_t)1 << qp->sq.log_stride) - head;
 	qp->sq.max_sge = min_t(size_t, room / sizeof(struct moor_sge),
 			       ctx->max_sge);
 	qp->max_inline = min_t(size_t, room, ctx->max_inline);
 	return 0;
 }
 
-static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
-		   const struct ibv_qp_cap *cap)
+/**
+ * moor_size_recv - choose the size of a queue of receives, shared or not
+ * @ctx: the context
+ * @wq: depth and stride are filled in
+ * @max_wr: WQEs asked for, not 0
+ * @max_sge: SGEs of one
+ *
+ * Returns 0 or EINVAL.
+ */
+int moor_size_recv(const struct moor_context *ctx, struct moor_wq *wq,
+		   uint32_t max_wr, uint32_t max_sge)
 {
 	size_t room;
 	int err;
 
+	if (max_sge > ctx->max_sge)
+		return EINVAL;
+	err = size_wq(ctx, wq, max_wr,
+		      sizeof(struct moor_rq_wqe) +
+		      max_sge * sizeof(struct moor_sge),
+		      MOOR_MIN_LOG_RQ_STRIDE);
+	if (err)
+		return err;
+	room = ((size_t)1 << wq->log_stride) - sizeof(struct moor_rq_wqe);
+	wq->max_sge = min_t(size_t, room / sizeof(struct moor_sge),
+			    ctx->max_sge);
+	return 0;
+}
+
+/* None of its own where receives come from an SRQ, whatever is asked for. */
+static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
+		   const struct ibv_qp_cap *cap)
+{
+	if (qp->srq)
+		return 0;
 	if (cap->max_recv_sge > ctx->max_sge)
 		return EINVAL;
 	if (!cap->max_recv_wr)
 		return 0;
-	err = size_wq(ctx, &qp->rq, cap->max_recv_wr,
-		      sizeof(struct moor_rq_wqe) +
-		      cap->max_recv_sge * sizeof(struct moor_sge),
-		      MOOR_MIN_LOG_RQ_STRIDE);
-	if (err)
-		return err;
-	room = ((size_t)1 << qp->rq.log_stride) - sizeof(struct moor_rq_wqe);
-	qp->rq.max_sge = min_t(size_t, room / sizeof(struct moor_sge),
-			       ctx->max_sge);
-	return 0;
+	return moor_size_recv(ctx, &qp->rq, cap->max_recv_wr,
+			      cap->max_recv_sge);
 }
 
 static size_t wq_bytes(const struct moor_wq *wq)
@@ -187,9 +208,9 @@ static void report_cap(const struct moor_qp *qp, struct ibv_qp_cap *cap)
 static int check_attr(const struct ibv_context *context,
 		      const struct ibv_qp_init_attr_ex *attr)
 {
-	if ((attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC) ||
-	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
-	    attr->srq)
+	if ((attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	     attr->qp_type != IBV_QPT_UD) ||
+	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK))
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	    attr->create_flags)
@@ -199,6 +220,8 @@ static int check_attr(const struct ibv_context *context,
 		return EINVAL;
 	/* A CQ finds its QPs by their context, and never those of another. */
 	if (attr->send_cq->context != context || attr->recv_cq->context != context)
+		return EINVAL;
+	if (attr->srq && attr->srq->context != context)
 		return EINVAL;
 	return 0;
 }
@@ -245,7 +268,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 	struct moor_ucmd_create_qp_resp resp = {};
 	struct moor_ucmd_create_qp cmd = {
 		.sq_addr = (uintptr_t)qp->sq.ring,
-		.log_sq_depth = log2_of_at_least(qp->sq.depth),
+		.log_sq_depth = moor_log2_of_at_least(qp->sq.depth),
 		.log_sq_stride = qp->sq.log_stride,
 		.cookie = qp->cookie,
 	};
@@ -253,7 +276,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 
 	if (qp->rq.depth) {
 		cmd.rq_addr = (uintptr_t)qp->rq.ring;
-		cmd.log_rq_depth = log2_of_at_least(qp->rq.depth);
+		cmd.log_rq_depth = moor_log2_of_at_least(qp->rq.depth);
 		cmd.log_rq_stride = qp->rq.log_stride;
 	}
 	report_cap(qp, &kernel_attr.cap);
@@ -287,6 +310,10 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 {
 	int err;
 
+	if (attr->srq)
+		qp->srq = to_moor_srq(attr->srq);
+	if (attr->qp_type == IBV_QPT_UD)
+		qp->address_bytes = sizeof(struct moor_wqe_ud);
 	err = size_sq(ctx, qp, &attr->cap);
 	if (!err)
 		err = size_rq(ctx, qp, &attr->cap);

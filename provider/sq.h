@@ -40,13 +40,25 @@ static inline void moor_set_sge(struct moor_sge *to, uint64_t addr,
 	to->lkey = htole32(lkey);
 }
 
+/* Where a datagram goes (HWI UD-1). */
+static inline void moor_put_address(struct moor_sq_wqe *wqe, struct ibv_ah *ah,
+				    uint32_t qpn, uint32_t qkey)
+{
+	struct moor_wqe_ud *segment = (struct moor_wqe_ud *)(wqe + 1);
+
+	*segment = to_moor_ah(ah)->segment;
+	segment->dest_qpn = htole32(qpn);
+	segment->qkey = htole32(qkey);
+}
+
 /* Where SGEs or inline data of a WQE start. */
-static inline void *moor_wqe_data(struct moor_sq_wqe *wqe)
+static inline void *moor_wqe_data(const struct moor_qp *qp,
+				  struct moor_sq_wqe *wqe)
 {
 	if (wqe->opcode == MOOR_WQE_CMP_SWAP ||
 	    wqe->opcode == MOOR_WQE_FETCH_ADD)
 		return (struct moor_wqe_atomic *)(wqe + 1) + 1;
-	return wqe + 1;
+	return (uint8_t *)(wqe + 1) + qp->address_bytes;
 }
 
 #endif /* MOOR_PROVIDER_SQ_H */

@@ -8,6 +8,10 @@
 
 #include "sq.h"
 
+/* HWI UD-1 */
+#define UD_OPS		(IBV_QP_EX_WITH_SEND | \
+			 IBV_QP_EX_WITH_SEND_WITH_IMM)
+
 /* HWI UC-1 */
 #define UC_OPS		(IBV_QP_EX_WITH_RDMA_WRITE | \
 			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
@@ -196,21 +200,47 @@ static void wr_bind_mw(struct ibv_qp_ex *ibqp, struct ibv_mw *mw,
 		wr_fail(qp, EINVAL);
 }
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
+			   uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	struct moor_sq_wqe *wqe = to_moor_qp_ex(ibqp)->wr;
+
+	if (likely(wqe))
+		moor_put_address(wqe, ah, remote_qpn, remote_qkey);
+}
+
+static uint64_t ops_of_type(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_UD:
+		return UD_OPS;
+	case IBV_QPT_UC:
+		return UC_OPS;
+	default:
+		return RC_OPS;
+	}
+}
+
+static bool wqe_is_atomic(const struct moor_sq_wqe *wqe)
+{
+	return wqe->opcode == MOOR_WQE_CMP_SWAP ||
+	       wqe->opcode == MOOR_WQE_FETCH_ADD;
+}
+
 static bool wqe_scatters(const struct moor_sq_wqe *wqe)
 {
-	return wqe->opcode == MOOR_WQE_READ ||
-	       wqe->opcode == MOOR_WQE_CMP_SWAP ||
-	       wqe->opcode == MOOR_WQE_FETCH_ADD;
+	return wqe->opcode == MOOR_WQE_READ || wqe_is_atomic(wqe);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey, uint64_t addr,
 		       uint32_t length)
 {
-	struct moor_sq_wqe *wqe = to_moor_qp_ex(ibqp)->wr;
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = qp->wr;
 
 	if (unlikely(!wqe))
 		return;
-	moor_set_sge(moor_wqe_data(wqe), addr, length, lkey);
+	moor_set_sge(moor_wqe_data(qp, wqe), addr, length, lkey);
 	wqe->num_sge = 1;
 }
 
@@ -224,9 +254,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t num_sge,
 
 	if (unlikely(!wqe))
 		return;
-	to = moor_wqe_data(wqe);
-	if (unlikely(num_sge > qp->sq.max_sge ||
-		     (to != (void *)(wqe + 1) && num_sge > 1))) {
+	to = moor_wqe_data(qp, wqe);
+	if (unlikely(num_sge > (wqe_is_atomic(wqe) ? 1 : qp->sq.max_sge))) {
 		wr_fail(qp, EINVAL);
 		return;
 	}
@@ -251,7 +280,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ibqp, size_t num_buf,
 		wr_fail(qp, EINVAL);
 		return;
 	}
-	to = moor_wqe_data(wqe);
+	to = moor_wqe_data(qp, wqe);
 	for (i = 0; i < num_buf; i++) {
 		if (unlikely(list[i].length > qp->max_inline - length)) {
 			wr_fail(qp, EINVAL);
@@ -274,7 +303,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 /**
  * moor_qp_set_wr_ops - set the functions of an extended QP
  * @qp: the QP
- * @type: its type, RC or UC
+ * @type: its type
  * @send_ops: IBV_QP_EX_WITH_* that it is to have
  *
  * Returns 0, or EOPNOTSUPP if one of them is not supported.
@@ -282,12 +311,14 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
 		       uint64_t send_ops)
 {
-	if (!check_comp_mask(send_ops, type == IBV_QPT_RC ? RC_OPS : UC_OPS))
+	if (!check_comp_mask(send_ops, ops_of_type(type)))
 		return EOPNOTSUPP;
 
 	qp->wr_start = wr_start;
 	qp->wr_complete = wr_complete;
 	qp->wr_abort = wr_abort;
+	if (type == IBV_QPT_UD)
+		qp->wr_set_ud_addr = wr_set_ud_addr;
 	qp->wr_set_sge = wr_set_sge;
 	qp->wr_set_sge_list = wr_set_sge_list;
 	qp->wr_set_inline_data = wr_set_inline_data;

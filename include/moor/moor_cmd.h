@@ -21,7 +21,13 @@ enum moor_cmd_opcode {
 	MOOR_CMD_MODIFY_QP	= 0x21,
 	MOOR_CMD_QUERY_QP	= 0x22,
 	MOOR_CMD_DESTROY_QP	= 0x23,
+	MOOR_CMD_CREATE_SRQ	= 0x28,	/* feature SRQ, as the following */
+	MOOR_CMD_MODIFY_SRQ	= 0x29,
+	MOOR_CMD_QUERY_SRQ	= 0x2a,
+	MOOR_CMD_DESTROY_SRQ	= 0x2b,
 	MOOR_CMD_SET_GID	= 0x30,
+	MOOR_CMD_ATTACH_FILTER	= 0x31,	/* feature UD */
+	MOOR_CMD_DETACH_FILTER	= 0x32,	/* feature UD */
 	MOOR_CMD_MR_REVOKE	= 0x40,
 	MOOR_CMD_MR_QUERY	= 0x41,
 	MOOR_CMD_MR_WINDOWS	= 0x42,
@@ -103,6 +109,9 @@ enum moor_event_type {
 	MOOR_EVENT_SQ_DRAINED	= 0x07,
 	MOOR_EVENT_PORT_UP	= 0x08,
 	MOOR_EVENT_PORT_DOWN	= 0x09,
+	MOOR_EVENT_SRQ_LIMIT	= 0x0a,	/* number: SRQ, and the following */
+	MOOR_EVENT_SRQ_ERROR	= 0x0b,
+	MOOR_EVENT_LAST_WQE	= 0x0c,	/* number: QP */
 	MOOR_EVENT_PAGE_REQUEST	= 0x10,	/* struct moor_page_request */
 	MOOR_EVENT_DEVICE_FATAL	= 0x20,	/* number: enum moor_fatal_code */
 };
@@ -169,9 +178,13 @@ struct moor_cmd_modify_cq {
 enum moor_qp_type {
 	MOOR_QP_RC	= 0,
 	MOOR_QP_UC	= 1,	/* feature UC */
+	MOOR_QP_UD	= 2,	/* feature UD */
 };
 
+#define MOOR_QPN_GSI	1	/* of type UD, the kernel's (HWI QP-16) */
+
 #define MOOR_QP_FLAG_KERNEL	MOOR_BIT(0)	/* may use keys of MOOR_MRC_TYPE_ALL */
+#define MOOR_QP_FLAG_SRQ	MOOR_BIT(1)	/* receives come from @srqn; feature SRQ */
 
 struct moor_cmd_create_qp {
 	struct moor_cmd_hdr hdr;
@@ -190,7 +203,7 @@ struct moor_cmd_create_qp {
 	__u8 no_sq;
 	__le32 sq_doorbell;
 	__le32 rq_doorbell;
-	__le32 reserved1;
+	__le32 srqn;		/* with flag SRQ, and @no_rq is 1; else zero */
 	struct moor_xlat sq;
 	struct moor_xlat rq;
 };
@@ -220,7 +233,9 @@ enum moor_qp_state {
 #define MOOR_QP_ATTR_RETRY_CNT		MOOR_BIT(11)
 #define MOOR_QP_ATTR_RNR_RETRY		MOOR_BIT(12)
 #define MOOR_QP_ATTR_SQD_EVENT		MOOR_BIT(13)	/* no field: notify when drained */
-#define MOOR_QP_ATTR_ALL		MOOR_MASK(13, 0)
+#define MOOR_QP_ATTR_QKEY		MOOR_BIT(14)	/* feature UD */
+#define MOOR_QP_ATTR_PKEY_INDEX		MOOR_BIT(15)	/* feature UD */
+#define MOOR_QP_ATTR_ALL		MOOR_MASK(15, 0)
 
 struct moor_cmd_modify_qp {
 	struct moor_cmd_hdr hdr;
@@ -245,6 +260,8 @@ struct moor_cmd_modify_qp {
 	__u8 dmac[6];
 	__le16 udp_sport;
 	__u8 dgid[16];
+	__le32 qkey;
+	__le16 pkey_index;	/* 0 (HWI UD-6) */
 };
 
 struct moor_cmd_query_qp {
@@ -269,6 +286,56 @@ struct moor_cmd_destroy_qp {
 	__le32 reserved1;
 };
 
+/* ---- shared receive queues (HWI 10.3) ---- */
+
+#define MOOR_SRQ_FLAG_KERNEL	MOOR_BIT(0)	/* as MOOR_QP_FLAG_KERNEL, of its SGEs */
+
+struct moor_cmd_create_srq {
+	struct moor_cmd_hdr hdr;
+	__le32 srqn;		/* bits SRQ_INDEX_BITS-1:0 are the index; 24 bits */
+	__le32 pd;
+	__le32 doorbell;
+	__u8 flags;		/* MOOR_SRQ_FLAG_* */
+	__u8 log_depth;
+	__u8 log_stride;	/* 5 to 9 */
+	__u8 reserved1;
+	struct moor_xlat ring;
+};
+
+#define MOOR_SRQ_ATTR_LIMIT	MOOR_BIT(0)
+#define MOOR_SRQ_ATTR_RING	MOOR_BIT(1)	/* log_depth ... ring */
+#define MOOR_SRQ_ATTR_ALL	MOOR_MASK(1, 0)
+
+struct moor_cmd_modify_srq {
+	struct moor_cmd_hdr hdr;
+	__le32 srqn;
+	__le32 mask;		/* MOOR_SRQ_ATTR_*: which of the following are looked at */
+	__le32 limit;		/* WQEs (HWI SRQ-9); 0: none */
+	__u8 log_depth;
+	__u8 log_stride;
+	__le16 reserved1;
+	struct moor_xlat ring;
+};
+
+struct moor_cmd_query_srq {
+	struct moor_cmd_hdr hdr;
+	__le32 srqn;
+	__le32 reserved1;
+};
+
+struct moor_cpl_query_srq {
+	__u8 failed;		/* 1: SRQ_ERROR */
+	__u8 reserved1[3];
+	__le32 limit;		/* 0: none, or it has been reached */
+	__le32 consumer;	/* WQEs taken */
+};
+
+struct moor_cmd_destroy_srq {
+	struct moor_cmd_hdr hdr;
+	__le32 srqn;
+	__le32 reserved1;
+};
+
 /* ---- port ---- */
 
 enum moor_gid_type {
@@ -286,6 +353,19 @@ struct moor_cmd_set_gid {
 	__u8 reserved1;
 	__le16 vlan;		/* or MOOR_GID_NO_VLAN */
 	__u8 smac[6];
+	__u8 gid[16];
+};
+
+enum moor_filter_type {
+	MOOR_FILTER_MULTICAST	= 1,	/* datagrams to @gid */
+};
+
+/* Of ATTACH_FILTER and DETACH_FILTER (HWI 12.5). */
+struct moor_cmd_filter {
+	struct moor_cmd_hdr hdr;
+	__u8 type;		/* enum moor_filter_type */
+	__u8 reserved1[3];
+	__le32 qpn;		/* gets what matches */
 	__u8 gid[16];
 };
 

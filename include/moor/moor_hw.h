@@ -18,7 +18,7 @@
 
 /* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
-#define MOOR_HW_VERSION_MINOR	3
+#define MOOR_HW_VERSION_MINOR	4
 
 /* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
@@ -66,6 +66,8 @@
 #define MOOR_REG_KICK_OFFSET		0x07c	/* of the kick pages in BAR4, bytes */
 #define MOOR_REG_DM_OFFSET		0x080	/* 64: of on-NIC memory in BAR4, bytes */
 #define MOOR_REG_DM_SIZE		0x088	/* 64: bytes */
+#define MOOR_REG_SRQ_INDEX_BITS		0x090	/* feature SRQ, else 0 */
+#define MOOR_REG_MAX_FILTER		0x094	/* feature UD, else 0 */
 #define MOOR_REG_CMD_BASE		0x100	/* 64: command ring, DMA address */
 #define MOOR_REG_CPL_BASE		0x108	/* 64: command completion ring */
 #define MOOR_REG_CMD_LOG_SIZE		0x110	/* entries of both, log2 */
@@ -98,6 +100,8 @@
 #define MOOR_FEATURE_RELAXED_ORDERING	MOOR_BIT(8)
 #define MOOR_FEATURE_UC			MOOR_BIT(9)
 #define MOOR_FEATURE_CQ_MODERATION	MOOR_BIT(10)
+#define MOOR_FEATURE_SRQ		MOOR_BIT(11)
+#define MOOR_FEATURE_UD			MOOR_BIT(12)
 
 enum moor_fatal_code {
 	MOOR_FATAL_NONE			= 0,
@@ -121,7 +125,7 @@ enum moor_fatal_code {
 #define MOOR_DB_SLOT_EQ_CONSUMER	8	/* + EQ number: consumer index */
 #define MOOR_DB_SLOT_KERNEL_FIRST	128	/* first one for kernel queues */
 
-/* A slot of a send or receive queue: producer index, free-running. */
+/* A slot of a send or (shared) receive queue: producer index, free-running. */
 #define MOOR_DB_QUEUE_PRODUCER		MOOR_MASK(31, 0)
 
 /* A slot of a CQ. What an arm asks for, and until when: HWI CQ-11. */

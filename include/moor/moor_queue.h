@@ -52,6 +52,25 @@ struct moor_sq_wqe {
 	__le32 inline_length;
 };
 
+/* Of a UD QP, behind the head: where the message goes (HWI 12.4). */
+struct moor_wqe_ud {
+	__u8 dgid[16];
+	__u8 dmac[6];
+	__u8 sgid_index;
+	__u8 hop_limit;
+	__le32 flow_label;	/* 20 bits */
+	__u8 traffic_class;
+	__u8 priority;		/* of the VLAN's tag, 0 to 7 */
+	__le16 pkey_index;	/* 0 (HWI UD-6) */
+	__le32 dest_qpn;	/* 24 bits; to a multicast GID: not looked at */
+	__le32 qkey;		/* bit 31 set: the QP's goes instead */
+	__le16 udp_sport;
+	__le16 reserved1;
+	__le32 reserved2;
+};
+
+#define MOOR_QKEY_OF_QP		MOOR_BIT(31)
+
 /* CMP_SWAP, FETCH_ADD; one SGE of eight bytes follows. */
 struct moor_wqe_atomic {
 	__le64 swap_add;
@@ -96,6 +115,17 @@ struct moor_rq_wqe {
 #define MOOR_CQE_FLAG_IMM	MOOR_BIT(0)
 #define MOOR_CQE_FLAG_INV	MOOR_BIT(1)
 #define MOOR_CQE_FLAG_SOLICITED	MOOR_BIT(2)
+#define MOOR_CQE_FLAG_GRH	MOOR_BIT(3)	/* the first MOOR_GRH_SIZE bytes are a header */
+
+#define MOOR_GRH_SIZE		40
+
+/* Which header that is (HWI UD-15). */
+enum moor_network {
+	MOOR_NETWORK_NONE	= 0,
+	MOOR_NETWORK_ROCE_V1	= 1,
+	MOOR_NETWORK_IPV4	= 2,	/* in the last 20 bytes */
+	MOOR_NETWORK_IPV6	= 3,
+};
 
 /* The values of enum ib_wc_status (those that Moor gives). */
 enum moor_wc_status {
@@ -145,15 +175,19 @@ struct moor_cqe {
 	__u8 status;		/* enum moor_wc_status */
 	__u8 flags;		/* MOOR_CQE_FLAG_* */
 	__u8 syndrome;		/* enum moor_syndrome */
-	__le32 reserved1;
+	__le16 pkey_index;	/* with flag GRH, and the following but for @timestamp */
+	__u8 network;		/* enum moor_network */
+	__u8 priority;
 	__le64 timestamp;	/* ns, MOOR_REG_CLOCK's clock */
-	__le64 reserved2;
-	__le32 reserved3;
+	__u8 smac[6];
+	__le16 vlan;		/* or MOOR_GID_NO_VLAN */
+	__le32 reserved1;
 	__le32 phase;		/* bit 0; written last */
 };
 
 _Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI WQ-6");
 _Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI WQ-10");
+_Static_assert(sizeof(struct moor_wqe_ud) == 48, "HWI UD-1");
 _Static_assert(sizeof(struct moor_cqe) == 64, "HWI CQ-4");
 
 #endif /* MOOR_QUEUE_H */

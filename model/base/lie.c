@@ -37,6 +37,11 @@ static const struct field query_qp[] = {
 	OUT_OF(moor_cpl_query_qp, rq_consumer),
 };
 
+static const struct field query_srq[] = {
+	OUT_OF(moor_cpl_query_srq, failed), OUT_OF(moor_cpl_query_srq, limit),
+	OUT_OF(moor_cpl_query_srq, consumer),
+};
+
 static const struct field revoke[] = {
 	OUT_OF(moor_cpl_mr_revoke, busy), OUT_OF(moor_cpl_mr_revoke, unknown),
 };
@@ -77,13 +82,16 @@ static const struct field cqe_fields[] = {
 	FIELD_OF(moor_cqe, cookie), FIELD_OF(moor_cqe, wqe_index),
 	FIELD_OF(moor_cqe, src_qpn), FIELD_OF(moor_cqe, opcode),
 	FIELD_OF(moor_cqe, status), FIELD_OF(moor_cqe, flags),
-	FIELD_OF(moor_cqe, syndrome), FIELD_OF(moor_cqe, timestamp),
+	FIELD_OF(moor_cqe, syndrome), FIELD_OF(moor_cqe, pkey_index),
+	FIELD_OF(moor_cqe, network), FIELD_OF(moor_cqe, priority),
+	FIELD_OF(moor_cqe, timestamp), FIELD_OF(moor_cqe, vlan),
 	FIELD_OF(moor_cqe, phase),
 };
 
 /* What a command answers beside its status. */
 static const struct fields answers[] = {
 	[MOOR_CMD_QUERY_QP]	= FIELDS(query_qp),
+	[MOOR_CMD_QUERY_SRQ]	= FIELDS(query_srq),
 	[MOOR_CMD_MR_REVOKE]	= FIELDS(revoke),
 	[MOOR_CMD_MR_QUERY]	= FIELDS(query_mr),
 	[MOOR_CMD_MR_WINDOWS]	= FIELDS(windows),

@@ -22,6 +22,8 @@
 #define NIC_MAX_MSG_SIZE	(1u << 30)
 #define NIC_QP_INDEX_BITS	14u
 #define NIC_NUM_QP		(1u << NIC_QP_INDEX_BITS)
+#define NIC_SRQ_INDEX_BITS	12u
+#define NIC_NUM_SRQ		(1u << NIC_SRQ_INDEX_BITS)
 #define NIC_MAX_CQ		16384u
 #define NIC_MAX_EQ		18u
 #define NIC_MAX_LOG_WQE		15u
@@ -29,6 +31,9 @@
 #define NIC_MAX_INLINE		448u
 #define NIC_MAX_LOG_CQE		20u
 #define NIC_MAX_GID		64u
+#define NIC_NUM_PKEY		1u
+/* A datagram to all of them is no more than a unit (HWI ERR-11). */
+#define NIC_MAX_FILTER		64u
 #define NIC_MAX_RD_ATOMIC	16u
 #define NIC_NUM_REQUESTS	8192u
 #define NIC_MAX_LOG_CMD		8u
@@ -42,7 +47,8 @@
 				 MOOR_FEATURE_DM | \
 				 MOOR_FEATURE_RELAXED_ORDERING | \
 				 MOOR_FEATURE_UC | \
-				 MOOR_FEATURE_CQ_MODERATION)
+				 MOOR_FEATURE_CQ_MODERATION | \
+				 MOOR_FEATURE_SRQ | MOOR_FEATURE_UD)
 
 #define NIC_NUMBER_MASK		0xffffffu	/* QP and PD numbers, PSNs */
 

@@ -36,8 +36,10 @@ struct nic {
 	struct slots *slots;
 	struct events *events;
 	struct cqs *cqs;
+	struct srqs *srqs;
 
 	struct gids *gids;
+	struct filters *filters;
 	struct wire *wire;
 	struct request_pool *requests;
 	struct live_sqs *live;

@@ -15,6 +15,8 @@
 #include "queues/cq.h"
 #include "queues/event.h"
 #include "queues/slot.h"
+#include "queues/srq.h"
+#include "transport/filter.h"
 #include "transport/gid.h"
 #include "transport/qp.h"
 
@@ -95,8 +97,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_CREATE_QP] = {
 		.name = "CREATE_QP", .run = qp_create,
 		.size = sizeof(struct moor_cmd_create_qp),
-		.reserved = { RESERVED(moor_cmd_create_qp, reserved1),
-			      XLAT_RESERVED(moor_cmd_create_qp, sq),
+		.reserved = { XLAT_RESERVED(moor_cmd_create_qp, sq),
 			      XLAT_RESERVED(moor_cmd_create_qp, rq) },
 	},
 	[MOOR_CMD_MODIFY_QP] = {
@@ -112,6 +113,38 @@ static const struct command commands[] = {
 		.name = "DESTROY_QP", .run = qp_destroy,
 		.size = sizeof(struct moor_cmd_destroy_qp),
 		.reserved = { RESERVED(moor_cmd_destroy_qp, reserved1) },
+	},
+	[MOOR_CMD_CREATE_SRQ] = {
+		.name = "CREATE_SRQ", .run = srq_create,
+		.size = sizeof(struct moor_cmd_create_srq),
+		.reserved = { RESERVED(moor_cmd_create_srq, reserved1),
+			      XLAT_RESERVED(moor_cmd_create_srq, ring) },
+	},
+	[MOOR_CMD_MODIFY_SRQ] = {
+		.name = "MODIFY_SRQ", .run = srq_modify,
+		.size = sizeof(struct moor_cmd_modify_srq),
+		.reserved = { RESERVED(moor_cmd_modify_srq, reserved1),
+			      XLAT_RESERVED(moor_cmd_modify_srq, ring) },
+	},
+	[MOOR_CMD_QUERY_SRQ] = {
+		.name = "QUERY_SRQ", .run = srq_query,
+		.size = sizeof(struct moor_cmd_query_srq),
+		.reserved = { RESERVED(moor_cmd_query_srq, reserved1) },
+	},
+	[MOOR_CMD_DESTROY_SRQ] = {
+		.name = "DESTROY_SRQ", .run = srq_destroy,
+		.size = sizeof(struct moor_cmd_destroy_srq),
+		.reserved = { RESERVED(moor_cmd_destroy_srq, reserved1) },
+	},
+	[MOOR_CMD_ATTACH_FILTER] = {
+		.name = "ATTACH_FILTER", .run = filter_attach,
+		.size = sizeof(struct moor_cmd_filter),
+		.reserved = { RESERVED(moor_cmd_filter, reserved1) },
+	},
+	[MOOR_CMD_DETACH_FILTER] = {
+		.name = "DETACH_FILTER", .run = filter_detach,
+		.size = sizeof(struct moor_cmd_filter),
+		.reserved = { RESERVED(moor_cmd_filter, reserved1) },
 	},
 	[MOOR_CMD_SET_GID] = {
 		.name = "SET_GID", .run = gid_set,

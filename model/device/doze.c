@@ -64,7 +64,7 @@ bool nic_doze(struct nic *nic)
 	}
 	/* Store before load: pairs with step 3 of HWI DB-13. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	live_scan(nic);
+	live_scan_all(nic);
 	if (!nic->qps->ready.first && !command_pending(nic))
 		return true;
 	nic_wake(nic);

@@ -23,11 +23,13 @@ static void assemble(struct parts *parts)
 	nic->doze = &parts->doze;
 	nic->events = &parts->events;
 	nic->gids = &parts->gids;
+	nic->filters = &parts->filters;
 	nic->wire = &parts->wire;
 	nic->requests = &parts->requests;
 	nic->slots = &parts->slots;
 	nic->live = &parts->live;
 	nic->cqs = &parts->cqs;
+	nic->srqs = &parts->srqs;
 	nic->qps = &parts->qps;
 	nic->mr = &parts->mr;
 }
@@ -66,6 +68,7 @@ static void destroy_objects(struct nic *nic)
 {
 	port_reset(nic);
 	qp_reset_all(nic);
+	srq_reset_all(nic);
 	cq_reset(nic);
 	event_reset(nic);
 }

@@ -12,6 +12,8 @@
 #include "queues/cq.h"
 #include "queues/event.h"
 #include "queues/slot.h"
+#include "queues/srq.h"
+#include "transport/filter.h"
 #include "transport/gid.h"
 #include "transport/live.h"
 #include "transport/port.h"
@@ -25,12 +27,14 @@ struct parts {
 	struct doze doze;
 	struct events events;
 	struct gids gids;
+	struct filters filters;
 	struct wire wire;
 	struct request_pool requests;
 	/* Large ones, of which little is in use. */
 	struct slots slots;
 	struct live_sqs live;
 	struct cqs cqs;
+	struct srqs srqs;
 	struct qps qps;
 	struct mr_tables mr;
 };

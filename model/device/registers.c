@@ -52,6 +52,8 @@ static uint64_t read_register(const struct nic *nic, uint32_t offset,
 	case MOOR_REG_NULL_LKEY:	return NIC_NULL_LKEY;
 	case MOOR_REG_MAX_MSG_SIZE:	return NIC_MAX_MSG_SIZE;
 	case MOOR_REG_QP_INDEX_BITS:	return NIC_QP_INDEX_BITS;
+	case MOOR_REG_SRQ_INDEX_BITS:	return NIC_SRQ_INDEX_BITS;
+	case MOOR_REG_MAX_FILTER:	return NIC_MAX_FILTER;
 	case MOOR_REG_MAX_CQ:		return NIC_MAX_CQ;
 	case MOOR_REG_MAX_EQ:		return NIC_MAX_EQ;
 	case MOOR_REG_MAX_LOG_WQE:	return NIC_MAX_LOG_WQE;

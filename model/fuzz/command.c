@@ -15,6 +15,9 @@ union any_command {
 	struct moor_cmd_modify_cq moderate;
 	struct moor_cmd_create_qp qp;
 	struct moor_cmd_modify_qp modify;
+	struct moor_cmd_create_srq srq;
+	struct moor_cmd_modify_srq change;
+	struct moor_cmd_filter filter;
 	struct moor_cmd_set_gid gid;
 	struct moor_cmd_mr_revoke revoke;
 	struct moor_cmd_mr_query query;
@@ -33,6 +36,7 @@ static void fill_queue_pair(struct moor_cmd_create_qp *qp, struct input *in)
 	qp->send_cqn = odd & 1;
 	qp->recv_cqn = odd >> 1 & 1;
 	qp->flags = odd >> 2 & 1;
+	qp->type = odd >> 6;
 	qp->log_sq_depth = sizes & 3;
 	qp->log_rq_depth = sizes >> 2 & 3;
 	qp->log_sq_stride = 6 + (sizes >> 4 & 3);
@@ -55,12 +59,50 @@ static void fill_queue_pair(struct moor_cmd_create_qp *qp, struct input *in)
 		qp->rq_doorbell = 0;
 		qp->rq = (struct moor_xlat){ 0 };
 	}
+	if (odd & 0x08) {
+		qp->flags |= MOOR_QP_FLAG_SRQ;
+		qp->srqn = WORLD_SRQN + input_below(in, 2);
+	}
+}
+
+static void fill_shared(struct moor_cmd_create_srq *srq, struct input *in)
+{
+	uint8_t sizes = input_u8(in);
+
+	srq->srqn = WORLD_SRQN + input_below(in, 3);
+	srq->pd = WORLD_PD;
+	srq->flags = sizes >> 6 & 1;
+	srq->log_depth = sizes & 7;
+	srq->log_stride = 5 + (sizes >> 3 & 7);
+	srq->doorbell = WORLD_SLOT(2 + input_below(in, 16));
+	srq->ring = some_xlat(in);
+}
+
+static void fill_change(struct moor_cmd_modify_srq *change, struct input *in)
+{
+	uint8_t sizes = input_u8(in);
+
+	change->srqn = WORLD_SRQN + input_below(in, 3);
+	change->mask = sizes >> 6;
+	change->limit = input_below(in, 20);
+	change->log_depth = sizes & 7;
+	change->log_stride = 5 + (sizes >> 3 & 7);
+	if (change->mask & MOOR_SRQ_ATTR_RING)
+		change->ring = some_xlat(in);
+}
+
+static void fill_filter(struct moor_cmd_filter *filter, struct input *in)
+{
+	filter->type = MOOR_FILTER_MULTICAST;
+	filter->qpn = WORLD_QPN(input_below(in, 4));
+	world_gid(filter->gid, WORLD_GROUP);
+	filter->gid[15] = input_u8(in) & 3;
 }
 
 static void fill_modify(struct moor_cmd_modify_qp *modify, struct input *in)
 {
 	modify->qpn = WORLD_QPN(input_below(in, 4));
-	modify->mask = input_u16(in) & 0x3fff;
+	modify->mask = input_u16(in);
 	modify->state = (uint8_t)input_below(in, 8);
 	modify->path_mtu = (uint8_t)(1 + input_below(in, 5));
 	modify->dest_qpn = WORLD_QPN(input_below(in, 4));
@@ -119,6 +161,20 @@ static void fill(union any_command *cmd, struct input *in)
 	case MOOR_CMD_MODIFY_QP:
 		fill_modify(&cmd->modify, in);
 		break;
+	case MOOR_CMD_CREATE_SRQ:
+		fill_shared(&cmd->srq, in);
+		break;
+	case MOOR_CMD_MODIFY_SRQ:
+		fill_change(&cmd->change, in);
+		break;
+	case MOOR_CMD_QUERY_SRQ:
+	case MOOR_CMD_DESTROY_SRQ:
+		cmd->change.srqn = WORLD_SRQN + input_below(in, 3);
+		break;
+	case MOOR_CMD_ATTACH_FILTER:
+	case MOOR_CMD_DETACH_FILTER:
+		fill_filter(&cmd->filter, in);
+		break;
 	case MOOR_CMD_SET_GID:
 		cmd->gid.index = (uint16_t)input_below(in, 66);
 		cmd->gid.type = (uint8_t)input_below(in, 4);
@@ -166,7 +222,9 @@ static void one_command(struct input *in)
 		MOOR_CMD_CREATE_QP, MOOR_CMD_MODIFY_QP, MOOR_CMD_QUERY_QP,
 		MOOR_CMD_DESTROY_QP, MOOR_CMD_SET_GID, MOOR_CMD_MR_REVOKE,
 		MOOR_CMD_MR_QUERY, MOOR_CMD_MR_WINDOWS, MOOR_CMD_MR_INVALIDATE,
-		MOOR_CMD_MODIFY_CQ, MOOR_CMD_PAGE_RESPONSE,
+		MOOR_CMD_MODIFY_CQ, MOOR_CMD_PAGE_RESPONSE, MOOR_CMD_CREATE_SRQ,
+		MOOR_CMD_MODIFY_SRQ, MOOR_CMD_QUERY_SRQ, MOOR_CMD_DESTROY_SRQ,
+		MOOR_CMD_ATTACH_FILTER, MOOR_CMD_DETACH_FILTER,
 	};
 	union any_command cmd = { 0 };
 	uint8_t which = input_u8(in), odd;

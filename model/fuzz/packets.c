@@ -23,6 +23,8 @@
 struct frame {
 	uint32_t src_qpn;
 	uint8_t sgid[16], dgid[16];
+	bool is_datagram;
+	struct datagram datagram;
 	size_t len;
 	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
 };
@@ -191,7 +193,8 @@ static void check_encoding(const struct packet *p, const struct frame *f)
 	    q.opcode != p->opcode || q.psn != p->psn ||
 	    q.dest_qpn != p->dest_qpn || q.length != p->length ||
 	    (packet_form(p)->headers & PACKET_HAS_AETH &&
-	     (q.syndrome != p->syndrome || q.msn != p->msn)))
+	     (q.syndrome != p->syndrome || q.msn != p->msn)) ||
+	    (w->qp_type == MOOR_QP_UD && (q.qkey != p->qkey || q.src_qpn != p->src_qpn)))
 		abort();
 }
 
@@ -214,6 +217,9 @@ static uint8_t wire_send(struct nic *nic, struct packet *p)
 	f->src_qpn = p->src_qpn;
 	memcpy(f->sgid, p->sgid, sizeof(f->sgid));
 	memcpy(f->dgid, p->dgid, sizeof(f->dgid));
+	f->is_datagram = w->qp_type == MOOR_QP_UD;
+	if (f->is_datagram)
+		f->datagram = *p->datagram;
 	f->len = packet_encode(p, payload, f->bytes);
 	if (f->len > sizeof(f->bytes))
 		abort();
@@ -233,6 +239,7 @@ static void deliver(const struct frame *f)
 	uint8_t *bytes = malloc(f->len ? f->len : 1);
 	struct packet p = {
 		.src_qpn = f->src_qpn, .sgid = f->sgid, .dgid = f->dgid,
+		.datagram = f->is_datagram ? &f->datagram : NULL,
 	};
 
 	if (!bytes)
@@ -338,6 +345,9 @@ static void address(struct frame *f, unsigned int to, struct input *in)
 	f->sgid[1] = how & 0x80 ? 0x81 : 0x80;
 	memcpy(f->dgid, f->sgid, sizeof(f->dgid));
 	f->dgid[1] = how & 0x40 ? 0x81 : 0x80;
+	f->is_datagram = w->qp_type == MOOR_QP_UD && !(how & 8);
+	if (how & 4)
+		world_gid(f->dgid, WORLD_GROUP);
 	f->src_qpn = how & 1 ? 0 : WORLD_QPN(how & 2 ? to : !to);
 }
 
@@ -371,6 +381,9 @@ static uint8_t some_opcode(struct input *in)
 	if (opcode & 0x80)
 		return opcode << 1;
 	opcode &= PACKET_OPCODE;
+	if (w->qp_type == MOOR_QP_UD)
+		return (opcode & 1 ? opcode : PACKET_SEND_ONLY) |
+		       PACKET_TRANSPORT_UD;
 	return opcode | (w->qp_type == MOOR_QP_UC ? PACKET_TRANSPORT_UC :
 						    PACKET_TRANSPORT_RC);
 }
@@ -379,6 +392,10 @@ static void fill_headers(struct packet *p, struct input *in)
 {
 	uint8_t headers = packet_form(p)->headers;
 
+	if (w->qp_type == MOOR_QP_UD) {
+		p->qkey = WORLD_QKEY;
+		p->src_qpn = (uint32_t)some_number(in) & 0xffffff;
+	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		p->addr = page_addr(PAGE_DATA) + input_u8(in) * 64ull;
 		if (!(p->addr & 0x40))
@@ -462,16 +479,20 @@ static void reconnect(struct input *in)
 	};
 
 	modify_qp(&cmd, i);
-	posted_before += w->sq_producer[i] + w->rq_producer[i];
+	posted_before += w->sq_producer[i];
 	w->sq_producer[i] = 0;
-	w->rq_producer[i] = 0;
+	if (!w->shared) {
+		posted_before += w->rq_producer[i];
+		w->rq_producer[i] = 0;
+	}
 	cmd.mask |= MOOR_QP_ATTR_ACCESS;
 	cmd.state = MOOR_QPS_INIT;
 	cmd.access = how & 2 ? more & 0x0e : 0x0e;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
-		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
-					     MOOR_QP_ATTR_SQD_EVENT),
+		.mask = MOOR_MASK(14, 0) & ~(MOOR_QP_ATTR_ACCESS |
+					   MOOR_QP_ATTR_SQD_EVENT),
+		.qkey = WORLD_QKEY,
 		.state = MOOR_QPS_RTR, .path_mtu = 1 + (how >> 2 & 3),
 		.dest_qpn = WORLD_QPN(how & 0x10 ? i : !i),
 		.max_rd_atomic = rd & 15, .max_dest_rd_atomic = rd >> 4,
@@ -630,7 +651,7 @@ static bool rests(const struct qp *qp)
 {
 	const struct requester *req = &qp->req;
 
-	if (qp->state == MOOR_QPS_ERR)
+	if (qp->state >= MOOR_QPS_SQE)
 		return requester_idle(req);
 	if (half_is_parked(&req->half) || half_is_parked(&qp->resp.half))
 		return false;
@@ -723,7 +744,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	world_begin(how & 1);
 	world_setup();
-	w->qp_type = how & 2 ? MOOR_QP_UC : MOOR_QP_RC;
+	choose_queues(how);
+	if (how & 2)
+		w->qp_type = MOOR_QP_UC;
 	world_connect();
 	w->nic->wire->port = &wire;
 	fill_memory();

@@ -54,6 +54,33 @@ static void fill_bind(void *segment, struct input *in)
 	bind->length = some_length(in);
 }
 
+void choose_queues(uint8_t how)
+{
+	w->shared = how & 0x08;
+	if (how & 0x10)
+		w->qp_type = MOOR_QP_UD;
+	else if (how & 0x20)
+		w->qp_type = MOOR_QP_UC;
+}
+
+/* To the other QP, mostly. Return: what lies behind it. */
+static uint8_t *fill_address(void *segment, unsigned int to, struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct moor_wqe_ud address = {
+		.hop_limit = how, .sgid_index = how & 3,
+		.dest_qpn = WORLD_QPN(how & 4 ? !to : to),
+		.qkey = how & 8 ? (uint32_t)MOOR_QKEY_OF_QP : WORLD_QKEY,
+	};
+
+	world_gid(address.dgid, how >> 4);
+	if (how >> 6 == 3)
+		((uint8_t *)&address)[input_below(in, sizeof(address))] ^=
+			input_u8(in);
+	memcpy(segment, &address, sizeof(address));
+	return (uint8_t *)segment + sizeof(address);
+}
+
 bool post_send(struct input *in)
 {
 	uint8_t how = input_u8(in), shape = input_u8(in);
@@ -64,6 +91,12 @@ bool post_send(struct input *in)
 	wqe->opcode = (how & 0x7f) % 12;
 	wqe->flags = shape & 7 ? shape & 7 : MOOR_WQE_FLAG_SIGNALED;
 	wqe->wr_id = how;
+	if (w->qp_type == MOOR_QP_UD) {
+		/* Other opcodes are refused: not too often. */
+		if (how & 0x60)
+			wqe->opcode &= MOOR_WQE_SEND_IMM;
+		segment = fill_address(segment, !i, in);
+	}
 	switch (wqe->opcode) {
 	case MOOR_WQE_BIND_MW:
 		fill_bind(segment, in);

@@ -21,9 +21,13 @@ static inline struct moor_sq_wqe *next_send(unsigned int i)
 
 static inline struct moor_rq_wqe *next_recv(unsigned int i)
 {
-	uint32_t slot = w->rq_producer[i]++ & SLOT_MASK;
-	void *wqe = world_ptr(page_addr(PAGE_RQ + i) + slot * SLOT_BYTES);
+	uint32_t slot;
+	void *wqe;
 
+	if (w->shared)
+		i = 0;
+	slot = w->rq_producer[i]++ & SLOT_MASK;
+	wqe = world_ptr(page_addr(PAGE_RQ + i) + slot * SLOT_BYTES);
 	memset(wqe, 0, SLOT_BYTES);
 	return wqe;
 }
@@ -40,9 +44,13 @@ static inline void ring_send(unsigned int i)
 
 static inline void ring_recv(unsigned int i)
 {
+	if (w->shared)
+		i = 0;
 	set_slot(WORLD_SLOT(4 + i), w->rq_producer[i]);
 }
 
+/* What kind of QPs, by the first byte of an input. */
+void choose_queues(uint8_t how);
 /* A send WQE. Return: true when the sender should say so now. */
 bool post_send(struct input *in);
 void post_recv(struct input *in);

@@ -10,23 +10,44 @@ static void change_qp(struct input *in)
 	uint8_t how = input_u8(in);
 	struct moor_cmd_modify_qp cmd = {
 		.hdr.opcode = MOOR_CMD_MODIFY_QP, .qpn = WORLD_QPN(how & 1),
-		.mask = input_u16(in) & 0x3fff, .state = how >> 1 & 7,
+		.mask = input_u16(in), .state = how >> 1 & 7,
 		.path_mtu = 1 + (how >> 4 & 3), .dest_qpn = WORLD_QPN(how >> 6 & 1),
 		.access = input_u8(in) & 0x0e, .timeout = 3, .retry_cnt = 1,
 		.rnr_retry = how >> 5, .max_rd_atomic = how >> 7,
 		.max_dest_rd_atomic = 1, .dgid = { 0xfe, 0x80 },
+		.qkey = WORLD_QKEY + (how >> 7),
 	};
 
+	command(&cmd, sizeof(cmd));
+}
+
+/* A limit, or another ring, of the SRQ of the QPs if they have one. */
+static void change_srq(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct moor_cmd_modify_srq cmd = {
+		.hdr.opcode = MOOR_CMD_MODIFY_SRQ, .srqn = WORLD_SRQN,
+		.mask = how & 3, .limit = how >> 2 & 7,
+		.log_depth = WORLD_LOG_DEPTH, .log_stride = WORLD_LOG_STRIDE,
+		.ring = flat(page_addr(PAGE_RQ + (how >> 5 & 1))),
+	};
+
+	if (how & 0x40)
+		cmd.log_depth = input_u8(in) & 15;
+	if (how & 0x80)
+		cmd.log_stride = input_u8(in) & 15;
 	command(&cmd, sizeof(cmd));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
+	uint8_t how = input_u8(&in);
 	bool ring;
 
-	world_begin(input_u8(&in) & 1);
+	world_begin(how & 1);
 	world_setup();
+	choose_queues(how);
 	world_connect();
 	world_enter_regions();
 	while (input_left(&in) && w->runs) {
@@ -55,7 +76,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			post_raw(&in);
 			break;
 		case 11:
-			change_qp(&in);
+			if (w->shared && which & 0x80)
+				change_srq(&in);
+			else
+				change_qp(&in);
 			break;
 		case 12:
 			connect_qp(which >> 7);

@@ -91,7 +91,7 @@ static void create(bool strict)
 static struct {
 	uint32_t number[MAX_MADE];
 	unsigned int count;
-} qps, cqs;
+} qps, cqs, srqs;
 
 uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl)
@@ -115,20 +115,37 @@ uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
 	return status;
 }
 
+uint8_t __wrap_srq_create(struct nic *nic, const struct moor_cmd *cmd,
+			  struct moor_cpl *cpl)
+{
+	uint8_t status = __real_srq_create(nic, cmd, cpl);
+
+	if (!status && srqs.count < MAX_MADE)
+		srqs.number[srqs.count++] =
+			((const struct moor_cmd_create_srq *)cmd)->srqn;
+	return status;
+}
+
 static void destroy_made(struct nic *nic)
 {
 	struct moor_cmd cmd = { 0 };
 	struct moor_cpl cpl;
 	unsigned int i;
 
-	/* The number is the first field of either command. */
-	if (qps.count == MAX_MADE || cqs.count == MAX_MADE) {
+	/* The number is the first field of each command. */
+	if (qps.count == MAX_MADE || cqs.count == MAX_MADE ||
+	    srqs.count == MAX_MADE) {
 		qp_reset_all(nic);
+		srq_reset_all(nic);
 		cq_reset(nic);
 	}
 	for (i = 0; i < qps.count; i++) {
 		memcpy(cmd.in, &qps.number[i], sizeof(qps.number[i]));
 		qp_destroy(nic, &cmd, &cpl);
+	}
+	for (i = 0; i < srqs.count; i++) {
+		memcpy(cmd.in, &srqs.number[i], sizeof(srqs.number[i]));
+		srq_destroy(nic, &cmd, &cpl);
 	}
 	for (i = 0; i < cqs.count; i++) {
 		memcpy(cmd.in, &cqs.number[i], sizeof(cqs.number[i]));
@@ -136,6 +153,7 @@ static void destroy_made(struct nic *nic)
 	}
 	qps.count = 0;
 	cqs.count = 0;
+	srqs.count = 0;
 }
 
 /*
@@ -189,6 +207,7 @@ void world_begin(bool strict)
 	memset(w->rq_producer, 0, sizeof(w->rq_producer));
 	memset(w->cq_consumer, 0, sizeof(w->cq_consumer));
 	w->qp_type = MOOR_QP_RC;
+	w->shared = false;
 	w->raised = 0;
 	w->generation = 0;
 	dma_map_set_enabled(w->dma, true);
@@ -307,7 +326,64 @@ static void create_qp(unsigned int i)
 		.rq = flat(page_addr(PAGE_RQ + i)),
 	};
 
+	if (w->shared) {
+		cmd.flags = MOOR_QP_FLAG_SRQ;
+		cmd.srqn = WORLD_SRQN;
+		cmd.no_rq = 1;
+		cmd.log_rq_depth = 0;
+		cmd.log_rq_stride = 0;
+		cmd.rq_doorbell = 0;
+		memset(&cmd.rq, 0, sizeof(cmd.rq));
+	}
 	command(&cmd, sizeof(cmd));
+}
+
+static void create_srq(void)
+{
+	struct moor_cmd_create_srq cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_SRQ, .srqn = WORLD_SRQN,
+		.pd = WORLD_PD, .doorbell = WORLD_SLOT(4),
+		.log_depth = WORLD_LOG_DEPTH, .log_stride = WORLD_LOG_STRIDE,
+		.ring = flat(page_addr(PAGE_RQ)),
+	};
+
+	command(&cmd, sizeof(cmd));
+}
+
+void world_gid(uint8_t *gid, unsigned int index)
+{
+	static const uint8_t gids[][16] = {
+		{ 0xfe, 0x80 }, { 0xfe, 0x80, [15] = 1 },
+		{ [10] = 0xff, 0xff, 192, 0, 2, 1 },
+		[WORLD_GROUP] = { 0xff, 0x0e },
+	};
+
+	memcpy(gid, gids[index % 4], sizeof(gids[0]));
+}
+
+/* What datagrams need besides: other headers, a group. */
+static void meet(void)
+{
+	struct moor_cmd_filter filter = {
+		.hdr.opcode = MOOR_CMD_ATTACH_FILTER,
+		.type = MOOR_FILTER_MULTICAST,
+	};
+	struct moor_cmd_set_gid gid = {
+		.hdr.opcode = MOOR_CMD_SET_GID, .vlan = MOOR_GID_NO_VLAN,
+	};
+	unsigned int i;
+
+	for (i = 1; i < 3; i++) {
+		gid.index = (uint16_t)i;
+		gid.type = i == 1 ? MOOR_GID_ROCE_V1 : MOOR_GID_ROCE_V2;
+		world_gid(gid.gid, i);
+		command(&gid, sizeof(gid));
+	}
+	world_gid(filter.gid, WORLD_GROUP);
+	for (i = 0; i < 2; i++) {
+		filter.qpn = WORLD_QPN(i);
+		command(&filter, sizeof(filter));
+	}
 }
 
 void modify_qp(struct moor_cmd_modify_qp *cmd, unsigned int i)
@@ -325,16 +401,17 @@ void connect_qp(unsigned int i)
 
 	modify_qp(&cmd, i);
 	w->sq_producer[i] = 0;
-	w->rq_producer[i] = 0;
+	if (!w->shared)
+		w->rq_producer[i] = 0;
 	cmd.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_ACCESS;
 	cmd.state = MOOR_QPS_INIT;
 	cmd.access = MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ |
 		     MOOR_ACCESS_REMOTE_ATOMIC;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
-		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
-					     MOOR_QP_ATTR_SQD_EVENT),
-		.state = MOOR_QPS_RTR, .path_mtu = 3,
+		.mask = MOOR_MASK(14, 0) & ~(MOOR_QP_ATTR_ACCESS |
+					   MOOR_QP_ATTR_SQD_EVENT),
+		.qkey = WORLD_QKEY, .state = MOOR_QPS_RTR, .path_mtu = 3,
 		.dest_qpn = WORLD_QPN(!i), .max_rd_atomic = 1,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1, .timeout = 4,
 		.retry_cnt = 2, .rnr_retry = 2, .dgid = { 0xfe, 0x80 },
@@ -355,6 +432,8 @@ void world_connect(void)
 
 	w->runs = MAX_RUNS;
 	command(&gid, sizeof(gid));
+	if (w->shared)
+		create_srq();
 	for (i = 0; i < 2; i++) {
 		struct moor_cmd_create_cq cmd = {
 			.hdr.opcode = MOOR_CMD_CREATE_CQ, .cqn = i, .eqn = 2,
@@ -367,6 +446,8 @@ void world_connect(void)
 	}
 	connect_qp(0);
 	connect_qp(1);
+	if (w->qp_type == MOOR_QP_UD)
+		meet();
 	w->runs = runs;
 }
 

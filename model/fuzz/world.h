@@ -41,6 +41,8 @@ enum world_page {
 #define WORLD_PD	5
 #define WORLD_QPN(i)	(0x4003u + 0x4001u * (i))
 #define WORLD_SLOT(i)	(MOOR_DB_SLOTS_PER_PAGE + (i))	/* CQ 0, 1, SQ 2, 3, RQ 4, 5 */
+#define WORLD_SRQN	0x3005u		/* in place of the RQs, where the first one is */
+#define WORLD_QKEY	0x1234u
 
 struct parts;
 
@@ -55,6 +57,7 @@ struct world {
 	uint32_t sq_producer[2], rq_producer[2];
 	uint32_t cq_consumer[2];
 	uint8_t qp_type;	/* of those that world_connect() makes */
+	bool shared;		/* they have an SRQ */
 	uint8_t generation;
 	uint32_t raised;
 	struct moor_cpl cpl __attribute__((aligned(8)));
@@ -66,8 +69,14 @@ extern struct world *w;
 void world_begin(bool strict);
 /* Registers and ENABLE; three EQs. */
 void world_setup(void);
-/* GID 0, two CQs, two QPs in RTS that are connected. */
+/*
+ * GID 0, two CQs, two QPs in RTS that are connected; or of type UD, and in a group,
+ * with GIDs of the other types.
+ */
 void world_connect(void);
+/* The group, or the GID of this entry. */
+void world_gid(uint8_t *gid, unsigned int index);
+#define WORLD_GROUP	3u
 void connect_qp(unsigned int i);
 void modify_qp(struct moor_cmd_modify_qp *cmd, unsigned int i);
 /*
@@ -99,7 +108,7 @@ uint32_t some_index(struct input *in);
 uint32_t some_key(struct input *in);
 struct moor_xlat some_xlat(struct input *in);
 
-/* Linked in place of qp_create() and cq_create(), and these by other names. */
+/* Linked in place of qp_create() and so on, and these by other names. */
 uint8_t __real_qp_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl);
 uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
@@ -108,6 +117,10 @@ uint8_t __real_cq_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl);
 uint8_t __wrap_cq_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl);
+uint8_t __real_srq_create(struct nic *nic, const struct moor_cmd *cmd,
+			  struct moor_cpl *cpl);
+uint8_t __wrap_srq_create(struct nic *nic, const struct moor_cmd *cmd,
+			  struct moor_cpl *cpl);
 
 /* Steps that are of use in each target: memory, tables, entries, doorbells ... */
 void common_step(struct input *in);

@@ -29,6 +29,22 @@ enum queue_look {
 	QUEUE_BROKEN,		/* producer index beyond the depth */
 };
 
+/* A queue as a command gives it, and where the command has each part. */
+struct queue_params {
+	uint8_t log_depth;
+	uint8_t log_stride;
+	uint8_t min_log_stride;
+	const struct moor_xlat *xlat;
+	struct {
+		uint32_t depth, stride, xlat;
+	} at;
+};
+
+/* Return: enum moor_cmd_status; @queue changes only if it is good. */
+uint8_t queue_init(struct nic *nic, struct queue *queue,
+		   const struct queue_params *p, struct moor_cpl *cpl);
+/* As it is in the slot now, whatever it is. */
+void queue_load_producer(struct queue *queue);
 enum queue_look queue_look(struct queue *queue);
 /* The WQE at the consumer index, in guest memory; NULL: unreachable. */
 const uint8_t *queue_wqe(struct nic *nic, struct queue *queue);

@@ -16,6 +16,7 @@ enum slot_kind {
 	SLOT_SQ	= 1,
 	SLOT_RQ	= 2,
 	SLOT_CQ	= 3,
+	SLOT_SRQ = 4,
 };
 
 /* Slot @slot of the driver's page. */

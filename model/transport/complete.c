@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CQEs of work requests (HWI 11). */
 #include <endian.h>
+#include <string.h>
 
 #include "queues/cq.h"
 #include "transport/complete.h"
@@ -58,6 +59,19 @@ void complete_recv(struct nic *nic, struct qp *qp, const struct recv_wqe *wqe,
 		qp_error(nic, qp);
 }
 
+/* HWI UD-13. */
+static void fill_datagram(struct moor_cqe *cqe, const struct packet *p)
+{
+	const struct datagram *d = p->datagram;
+
+	cqe->flags |= MOOR_CQE_FLAG_GRH;
+	cqe->src_qpn = htole32(p->src_qpn);
+	cqe->network = d->network;
+	cqe->priority = d->priority;
+	memcpy(cqe->smac, d->smac, sizeof(cqe->smac));
+	cqe->vlan = htole16(d->vlan);
+}
+
 bool complete_recv_message(struct nic *nic, struct qp *qp,
 			   const struct recv_wqe *wqe, const struct packet *p,
 			   uint32_t length)
@@ -80,5 +94,7 @@ bool complete_recv_message(struct nic *nic, struct qp *qp,
 	}
 	if (p->solicited)
 		cqe.flags |= MOOR_CQE_FLAG_SOLICITED;
+	if (qp->datagrams)
+		fill_datagram(&cqe, p);
 	return cq_write(nic, qp->recv_cq, &cqe, p->solicited);
 }

@@ -19,6 +19,18 @@ bool gid_is_own(const struct nic *nic, const uint8_t *gid)
 	return false;
 }
 
+bool gid_is_ipv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+bool gid_is_multicast(const uint8_t *gid)
+{
+	return gid_is_ipv4(gid) ? gid[12] >> 4 == 0xe : gid[0] == 0xff;
+}
+
 uint8_t gid_set(struct nic *nic, const struct moor_cmd *raw,
 		struct moor_cpl *cpl)
 {

@@ -21,6 +21,9 @@ struct gids {
 
 /* Is it in an entry of this NIC's table? */
 bool gid_is_own(const struct nic *nic, const uint8_t *gid);
+/* ::ffff:a.b.c.d (HWI UD-4) */
+bool gid_is_ipv4(const uint8_t *gid);
+bool gid_is_multicast(const uint8_t *gid);
 uint8_t gid_set(struct nic *nic, const struct moor_cmd *cmd,
 		struct moor_cpl *cpl);
 

@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory tells nobody that it was written to: the NIC has to look. With 16,000 QPs
+ * a look at all slots takes longer than a message. So a pass looks at the slots that
+ * changed last, at those behind the last one, since who serves many QPs often does
+ * that in the order in which they were made, and at a stretch of all, so that the
+ * others have to wait for a bounded number of passes.
+ */
 #include <endian.h>
 
 #include "transport/live.h"
 #include "transport/qp.h"
+
+/* Slots that are no trouble to look at in each pass, */
+#define FEW	192u
+/* and where there are more: behind the last one that changed, and of all of them. */
+#define AHEAD	16u
+#define SWEEP	128u
 
 void live_add(struct nic *nic, struct qp *qp)
 {
@@ -33,14 +46,59 @@ static bool live_changed(struct live_sq *live)
 	return true;
 }
 
-void live_scan(struct nic *nic)
+/* Return: false when nothing is new there. */
+static bool look_at(struct nic *nic, uint32_t place)
+{
+	struct live_sqs *live = nic->live;
+
+	if (place >= live->count || !live_changed(&live->sq[place]))
+		return false;
+	qp_make_ready(nic, live->sq[place].qp);
+	live->last = place;
+	return true;
+}
+
+static void remember(struct live_sqs *live, uint32_t place)
+{
+	live->recent[live->num_recent++ % LIVE_RECENT] = place;
+}
+
+static void scan_recent(struct nic *nic)
 {
 	uint32_t i;
 
-	for (i = 0; i < nic->live->count; i++) {
-		if (live_changed(&nic->live->sq[i]))
-			qp_make_ready(nic, nic->live->sq[i].qp);
+	for (i = 0; i < LIVE_RECENT; i++)
+		look_at(nic, nic->live->recent[i]);
+}
+
+/* Return: the place behind the last one, which is the first one's after all. */
+static uint32_t scan_stretch(struct nic *nic, uint32_t first, uint32_t num)
+{
+	struct live_sqs *live = nic->live;
+	uint32_t end = first + num < live->count ? first + num : live->count;
+
+	for (; first < end; first++)
+		if (look_at(nic, first))
+			remember(live, first);
+	return end < live->count ? end : 0;
+}
+
+void live_scan(struct nic *nic)
+{
+	struct live_sqs *live = nic->live;
+
+	if (live->count <= FEW) {
+		live_scan_all(nic);
+		return;
 	}
+	scan_recent(nic);
+	scan_stretch(nic, live->last + 1, AHEAD);
+	live->swept = scan_stretch(nic, live->swept, SWEEP);
+}
+
+void live_scan_all(struct nic *nic)
+{
+	scan_stretch(nic, 0, nic->live->count);
 }
 
 void live_look(struct nic *nic, struct qp *qp)

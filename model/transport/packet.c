@@ -114,9 +114,17 @@ static uint32_t crc32(const uint8_t *from, size_t len)
 	return ~crc;
 }
 
+static inline uint8_t headers_of(const struct packet *p)
+{
+	return packet_form(p)->headers |
+	       ((p->opcode & PACKET_TRANSPORT) == PACKET_TRANSPORT_UD ?
+		PACKET_HAS_DETH : 0);
+}
+
 static size_t headers_size(uint8_t headers)
 {
-	return (headers & PACKET_HAS_RETH ? 16 : 0) +
+	return (headers & PACKET_HAS_DETH ? 8 : 0) +
+	       (headers & PACKET_HAS_RETH ? 16 : 0) +
 	       (headers & PACKET_HAS_ATOMIC ? 28 : 0) +
 	       (headers & PACKET_HAS_AETH ? 4 : 0) +
 	       (headers & PACKET_HAS_ORIGINAL ? 8 : 0) +
@@ -126,6 +134,10 @@ static size_t headers_size(uint8_t headers)
 static void put_headers(struct cursor *c, const struct packet *p,
 			uint8_t headers)
 {
+	if (headers & PACKET_HAS_DETH) {
+		put32(c, p->qkey);
+		put32(c, p->src_qpn);
+	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		put64(c, p->addr);
 		put32(c, p->rkey);
@@ -150,6 +162,10 @@ static void get_headers(struct cursor *c, struct packet *p, uint8_t headers)
 {
 	uint32_t aeth;
 
+	if (headers & PACKET_HAS_DETH) {
+		p->qkey = get32(c);
+		p->src_qpn = get32(c) & PSN_MASK;
+	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		p->addr = get64(c);
 		p->rkey = get32(c);
@@ -176,7 +192,6 @@ static void get_headers(struct cursor *c, struct packet *p, uint8_t headers)
 size_t packet_encode(const struct packet *p, const uint8_t *payload,
 		     uint8_t *to)
 {
-	const struct packet_form *form = packet_form(p);
 	uint32_t pad = -p->length & BTH_PAD;
 	struct cursor c = { .at = to };
 
@@ -188,7 +203,7 @@ size_t packet_encode(const struct packet *p, const uint8_t *payload,
 	put32(&c, p->dest_qpn);
 	put32(&c, (p->ack_request ? BTH_ACK_REQUEST : 0) |
 		  (p->psn & PSN_MASK));
-	put_headers(&c, p, form->headers);
+	put_headers(&c, p, headers_of(p));
 	if (p->length)
 		memcpy(c.at, payload, p->length);
 	c.at += p->length;
@@ -217,7 +232,7 @@ bool packet_decode(struct packet *p, const uint8_t **payload,
 	p->solicited = from[1] & BTH_SOLICITED;
 	pad = from[1] >> BTH_PAD_SHIFT & BTH_PAD;
 	form = packet_form(p);
-	before = BTH_SIZE + headers_size(form->headers);
+	before = BTH_SIZE + headers_size(headers_of(p));
 	if (form->kind == PACKET_KIND_UNKNOWN || (from[1] & BTH_VERSION) ||
 	    len < before + pad || (len > before && !form->payload))
 		return false;
@@ -227,7 +242,7 @@ bool packet_decode(struct packet *p, const uint8_t **payload,
 	p->ack_request = word & BTH_ACK_REQUEST;
 	p->psn = word & PSN_MASK;
 	p->num_psn = form->kind == PACKET_KIND_READ ? 0 : 1;
-	get_headers(&c, p, form->headers);
+	get_headers(&c, p, headers_of(p));
 	*payload = c.from;
 	p->length = (uint32_t)(len - before - pad);
 	return true;

@@ -46,6 +46,7 @@ enum packet_opcode {
 #define PACKET_TRANSPORT	0xe0
 #define PACKET_TRANSPORT_RC	0x00
 #define PACKET_TRANSPORT_UC	0x20
+#define PACKET_TRANSPORT_UD	0x60
 
 enum packet_kind {
 	PACKET_KIND_UNKNOWN,
@@ -72,6 +73,7 @@ struct packet_form {
 #define PACKET_HAS_ORIGINAL	0x08u	/* AtomicAckETH */
 #define PACKET_HAS_IMM		0x10u
 #define PACKET_HAS_INV		0x20u	/* IETH */
+#define PACKET_HAS_DETH		0x40u	/* by the transport, not the opcode */
 
 extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 
@@ -87,6 +89,15 @@ extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 
 #define PSN_MASK		0xffffffu
 
+/* Of a datagram, what a port knows by the headers in front of the packet's. */
+struct datagram {
+	uint8_t header[MOOR_GRH_SIZE];	/* as its receiver sees it (HWI UD-15) */
+	uint8_t network;	/* enum moor_network */
+	uint8_t priority;
+	uint8_t smac[6];
+	uint16_t vlan;
+};
+
 /* Small: one is made for each message, and one for its answer. */
 struct packet {
 	uint8_t opcode;
@@ -100,11 +111,15 @@ struct packet {
 	/* From whom, as the port knows; @src_qpn 0: it does not. */
 	uint32_t src_qpn;
 	const uint8_t *sgid, *dgid;
+	const struct datagram *datagram;	/* of PACKET_TRANSPORT_UD, or NULL */
 
 	struct stream *payload;
 	uint32_t length;	/* of it */
 
-	uint32_t rkey;		/* RETH, AtomicETH */
+	union {
+		uint32_t rkey;	/* RETH, AtomicETH */
+		uint32_t qkey;	/* DETH */
+	};
 	uint64_t addr;
 	union {
 		uint32_t dma_length;	/* RETH */

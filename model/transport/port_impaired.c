@@ -22,6 +22,8 @@ struct frame {
 	uint64_t due;
 	uint32_t src_qpn;
 	uint8_t sgid[16], dgid[16];
+	bool is_datagram;
+	struct datagram datagram;
 	uint32_t len;
 	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
 };
@@ -82,6 +84,7 @@ static void deliver(struct nic *nic, struct frame *f)
 		.src_qpn = f->src_qpn,
 		.sgid = f->sgid,
 		.dgid = f->dgid,
+		.datagram = f->is_datagram ? &f->datagram : NULL,
 	};
 
 	if (!transport_receive_bytes(nic, &p, f->bytes, f->len))
@@ -151,6 +154,9 @@ static uint8_t impaired_send(struct nic *nic, struct packet *p)
 	f->src_qpn = p->src_qpn;
 	memcpy(f->sgid, p->sgid, sizeof(f->sgid));
 	memcpy(f->dgid, p->dgid, sizeof(f->dgid));
+	f->is_datagram = (p->opcode & PACKET_TRANSPORT) == PACKET_TRANSPORT_UD;
+	if (f->is_datagram)
+		f->datagram = *p->datagram;
 	f->len = (uint32_t)packet_encode(p, payload, f->bytes);
 	if (happens(port, port->asked.damage))
 		f->bytes[port->random.state % f->len] ^=

@@ -8,6 +8,8 @@
 #include "queues/cq.h"
 #include "queues/event.h"
 #include "queues/slot.h"
+#include "queues/srq.h"
+#include "transport/filter.h"
 #include "transport/live.h"
 #include "transport/qp.h"
 #include "transport/transport.h"
@@ -54,69 +56,51 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	qp->rnr_retry = 0;
 	qp->sgid_index = 0;
 	qp->dest_qpn = 0;
+	qp->qkey = 0;
 }
 
-/* Field by field of one of the two queues. */
-struct queue_params {
-	uint8_t log_depth;
-	uint8_t log_stride;
+/* One of the two queues, which there may not be. */
+struct side {
+	struct queue_params queue;
 	uint8_t absent;
-	uint8_t min_log_stride;
 	uint32_t doorbell;
-	const struct moor_xlat *xlat;
 	/* Where the command has them. */
 	struct {
-		uint32_t depth, stride, absent, doorbell, xlat;
+		uint32_t absent, doorbell;
 	} at;
 };
 
 #define QUEUE_AT(field)	((uint32_t)offsetof(struct moor_cmd_create_qp, field))
 
-static uint8_t queue_fail(struct moor_cpl *cpl, uint8_t status, uint32_t where)
+static uint8_t side_fail(struct moor_cpl *cpl, uint32_t where)
 {
 	cpl->detail = htole32(where);
-	return status;
+	return MOOR_CMD_BAD_PARAM;
 }
 
 /* A queue that there is not has no fields. */
-static uint8_t queue_absent(const struct queue_params *p, struct moor_cpl *cpl)
+static uint8_t side_absent(const struct side *s, struct moor_cpl *cpl)
 {
 	static const struct moor_xlat no_xlat;
 
-	if (p->absent > 1)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.absent);
-	if (p->log_depth)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
-	if (p->log_stride)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
-	if (p->doorbell)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.doorbell);
-	if (memcmp(p->xlat, &no_xlat, sizeof(no_xlat)))
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
+	if (s->absent > 1)
+		return side_fail(cpl, s->at.absent);
+	if (s->queue.log_depth)
+		return side_fail(cpl, s->queue.at.depth);
+	if (s->queue.log_stride)
+		return side_fail(cpl, s->queue.at.stride);
+	if (s->doorbell)
+		return side_fail(cpl, s->at.doorbell);
+	if (memcmp(s->queue.xlat, &no_xlat, sizeof(no_xlat)))
+		return side_fail(cpl, s->queue.at.xlat);
 	return MOOR_CMD_OK;
 }
 
-static uint8_t queue_init(struct nic *nic, struct queue *queue,
-			  const struct queue_params *p, struct moor_cpl *cpl)
+static uint8_t side_init(struct nic *nic, struct queue *queue,
+			 const struct side *s, struct moor_cpl *cpl)
 {
-	if (p->absent)
-		return queue_absent(p, cpl);
-	if (p->log_depth > NIC_MAX_LOG_WQE)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.depth);
-	if (p->log_stride < p->min_log_stride ||
-	    p->log_stride > MOOR_MAX_LOG_STRIDE)
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.stride);
-	if (!xlat_decode(&queue->xlat, p->xlat) ||
-	    queue->xlat.memory != MOOR_MEMORY_HOST ||
-	    queue->xlat.offset % (1u << p->log_stride))
-		return queue_fail(cpl, MOOR_CMD_BAD_PARAM, p->at.xlat);
-	if (!xlat_reachable(nic, &queue->xlat,
-			    1ULL << (p->log_depth + p->log_stride), false))
-		return queue_fail(cpl, MOOR_CMD_DMA_FAULT, p->at.xlat);
-	queue->log_depth = p->log_depth;
-	queue->log_stride = p->log_stride;
-	queue->exists = true;
-	return MOOR_CMD_OK;
+	return s->absent ? side_absent(s, cpl) :
+			   queue_init(nic, queue, &s->queue, cpl);
 }
 
 static const struct transport *transport_of(uint8_t type)
@@ -126,6 +110,8 @@ static const struct transport *transport_of(uint8_t type)
 		return &rc_transport;
 	case MOOR_QP_UC:
 		return &uc_transport;
+	case MOOR_QP_UD:
+		return &ud_transport;
 	default:
 		return NULL;
 	}
@@ -155,9 +141,25 @@ static uint8_t check_numbers(struct nic *nic,
 	if (!transport_of(cmd->type))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, type);
-	if (cmd->flags & ~MOOR_QP_FLAG_KERNEL)
+	if (cmd->flags & ~(MOOR_QP_FLAG_KERNEL | MOOR_QP_FLAG_SRQ))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, flags);
+	return MOOR_CMD_OK;
+}
+
+static uint8_t check_srq(struct nic *nic, const struct moor_cmd_create_qp *cmd,
+			 struct moor_cpl *cpl)
+{
+	if (!(cmd->flags & MOOR_QP_FLAG_SRQ))
+		return cmd->srqn ? CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+					    struct moor_cmd_create_qp, srqn) :
+				   MOOR_CMD_OK;
+	if (!srq_find(nic, le32toh(cmd->srqn)))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_create_qp, srqn);
+	if (cmd->no_rq != 1)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_qp, no_rq);
 	return MOOR_CMD_OK;
 }
 
@@ -193,43 +195,66 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 			   const struct moor_cmd_create_qp *cmd,
 			   struct moor_cpl *cpl)
 {
-	struct queue_params sq = {
-		.log_depth = cmd->log_sq_depth,
-		.log_stride = cmd->log_sq_stride,
+	const struct side sq = {
+		.queue = {
+			.log_depth = cmd->log_sq_depth,
+			.log_stride = cmd->log_sq_stride,
+			.min_log_stride = MOOR_MIN_LOG_SQ_STRIDE,
+			.xlat = &cmd->sq,
+			.at = { QUEUE_AT(log_sq_depth),
+				QUEUE_AT(log_sq_stride), QUEUE_AT(sq) },
+		},
 		.absent = cmd->no_sq,
-		.min_log_stride = MOOR_MIN_LOG_SQ_STRIDE,
 		.doorbell = le32toh(cmd->sq_doorbell),
-		.xlat = &cmd->sq,
-		.at = { QUEUE_AT(log_sq_depth), QUEUE_AT(log_sq_stride),
-			QUEUE_AT(no_sq), QUEUE_AT(sq_doorbell), QUEUE_AT(sq) },
+		.at = { QUEUE_AT(no_sq), QUEUE_AT(sq_doorbell) },
 	};
-	struct queue_params rq = {
-		.log_depth = cmd->log_rq_depth,
-		.log_stride = cmd->log_rq_stride,
+	const struct side rq = {
+		.queue = {
+			.log_depth = cmd->log_rq_depth,
+			.log_stride = cmd->log_rq_stride,
+			.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE,
+			.xlat = &cmd->rq,
+			.at = { QUEUE_AT(log_rq_depth),
+				QUEUE_AT(log_rq_stride), QUEUE_AT(rq) },
+		},
 		.absent = cmd->no_rq,
-		.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE,
 		.doorbell = le32toh(cmd->rq_doorbell),
-		.xlat = &cmd->rq,
-		.at = { QUEUE_AT(log_rq_depth), QUEUE_AT(log_rq_stride),
-			QUEUE_AT(no_rq), QUEUE_AT(rq_doorbell), QUEUE_AT(rq) },
+		.at = { QUEUE_AT(no_rq), QUEUE_AT(rq_doorbell) },
 	};
 	uint8_t status;
 
-	status = queue_init(nic, &qp->sq, &sq, cpl);
+	status = side_init(nic, &qp->sq, &sq, cpl);
 	if (!status)
-		status = queue_init(nic, &qp->rq, &rq, cpl);
+		status = side_init(nic, &qp->rq, &rq, cpl);
 	if (status)
 		return status;
 	return claim_doorbells(nic, qp, cmd, cpl);
+}
+
+/* From where it takes them, and by whose keys. */
+static void set_receives(struct nic *nic, struct qp *qp,
+			 const struct moor_cmd_create_qp *cmd)
+{
+	qp->recv_queue = &qp->rq;
+	qp->recv_actor = &qp->actor;
+	if (!(cmd->flags & MOOR_QP_FLAG_SRQ))
+		return;
+	qp->srq = srq_find(nic, le32toh(cmd->srqn));
+	qp->srq->num_qp++;
+	qp->recv_queue = &qp->srq->queue;
+	qp->recv_actor = &qp->srq->actor;
 }
 
 uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 		  struct moor_cpl *cpl)
 {
 	const struct moor_cmd_create_qp *cmd = (const void *)raw;
-	uint8_t status = check_numbers(nic, cmd, cpl);
+	/* First: a field that is reserved counts before all others (HWI CMD-28). */
+	uint8_t status = check_srq(nic, cmd, cpl);
 	struct qp *qp;
 
+	if (!status)
+		status = check_numbers(nic, cmd, cpl);
 	if (status)
 		return status;
 	qp = calloc(1, sizeof(*qp));
@@ -241,6 +266,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 		return MOOR_CMD_NO_RESOURCE;
 	}
 	qp->transport = transport_of(cmd->type);
+	qp->datagrams = cmd->type == MOOR_QP_UD;
 	qp->timer.expired = qp_timer_expired;
 	qp->qpn = le32toh(cmd->qpn);
 	qp->cookie = le32toh(cmd->cookie);
@@ -258,6 +284,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 	qp->recv_cq = cq_find(nic, le32toh(cmd->recv_cqn));
 	qp->send_cq->num_qp++;
 	qp->recv_cq->num_qp++;
+	set_receives(nic, qp, cmd);
 	nic->qps->qp[qp->qpn % NIC_NUM_QP] = qp;
 	if (qp->sq.exists)
 		live_add(nic, qp);
@@ -281,7 +308,8 @@ uint8_t qp_query(struct nic *nic, const struct moor_cmd *raw,
 	out->rq_psn = htole32(qp->resp.psn);
 	out->sq_consumer = htole32(qp->sq.consumer -
 				   (qp->req.tail - qp->req.head));
-	out->rq_consumer = htole32(qp->rq.consumer - qp->resp.holds_wqe);
+	out->rq_consumer = htole32(qp->rq.consumer -
+				   (qp->rq.exists && qp->resp.holds_wqe));
 	return MOOR_CMD_OK;
 }
 
@@ -295,6 +323,10 @@ static void qp_free(struct nic *nic, struct qp *qp)
 	}
 	if (qp->rq.exists)
 		db_release(nic, qp->rq.slot_id);
+	if (qp->srq)
+		qp->srq->num_qp--;
+	if (qp->datagrams)
+		filter_forget(nic, qp->qpn);
 	qp->send_cq->num_qp--;
 	qp->recv_cq->num_qp--;
 	nic->qps->qp[qp->qpn % NIC_NUM_QP] = NULL;

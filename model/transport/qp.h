@@ -34,6 +34,11 @@ struct qp {
 	struct cq *recv_cq;
 	struct queue sq;
 	struct queue rq;
+	struct srq *srq;	/* instead of @rq, or NULL */
+	struct queue *recv_queue;	/* @rq, or the SRQ's */
+	const struct mr_actor *recv_actor;	/* of receives, likewise */
+	bool last_wqe_due;	/* in ERR, with an SRQ: LAST_WQE is not out */
+	bool datagrams;		/* type UD */
 
 	/* attributes of MODIFY_QP */
 	uint8_t access;
@@ -47,6 +52,7 @@ struct qp {
 	uint8_t sgid_index;
 	uint8_t dgid[16];
 	uint32_t dest_qpn;
+	uint32_t qkey;
 
 	struct requester req;
 	struct responder resp;
@@ -69,7 +75,8 @@ struct qps {
 			 MOOR_BIT(MOOR_EVENT_QP_REQ_ERR) | \
 			 MOOR_BIT(MOOR_EVENT_QP_ACCESS_ERR) | \
 			 MOOR_BIT(MOOR_EVENT_COMM_EST) | \
-			 MOOR_BIT(MOOR_EVENT_SQ_DRAINED))
+			 MOOR_BIT(MOOR_EVENT_SQ_DRAINED) | \
+			 MOOR_BIT(MOOR_EVENT_LAST_WQE))
 
 /* qp.c */
 struct qp *qp_find(struct nic *nic, uint32_t qpn);
@@ -95,6 +102,8 @@ void qp_make_ready(struct nic *nic, struct qp *qp);
 void qp_run(struct nic *nic, struct qp *qp);
 /* To ERR; what is in the queues is flushed by the QP's next quanta. */
 void qp_error(struct nic *nic, struct qp *qp);
+/* The same for the sends of a QP of type UD: to SQE (HWI UD-14). */
+void qp_send_error(struct nic *nic, struct qp *qp);
 /* QP_FATAL: a queue is unreachable, or its producer index senseless. */
 void qp_queue_failed(struct nic *nic, struct qp *qp);
 void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type);

@@ -17,7 +17,7 @@ static const uint8_t transitions[] = {
 	[MOOR_QPS_RTR] = ANYWHERE | STATE_BIT(RTS),
 	[MOOR_QPS_RTS] = ANYWHERE | STATE_BIT(RTS) | STATE_BIT(SQD),
 	[MOOR_QPS_SQD] = ANYWHERE | STATE_BIT(SQD) | STATE_BIT(RTS),
-	[MOOR_QPS_SQE] = ANYWHERE,
+	[MOOR_QPS_SQE] = ANYWHERE | STATE_BIT(RTS),
 	[MOOR_QPS_ERR] = ANYWHERE,
 };
 
@@ -54,6 +54,8 @@ static uint8_t check_limits(const struct nic *nic,
 		LIMIT(TIMEOUT, timeout, cmd->timeout, 0, 31),
 		LIMIT(RETRY_CNT, retry_cnt, cmd->retry_cnt, 0, 7),
 		LIMIT(RNR_RETRY, rnr_retry, cmd->rnr_retry, 0, 7),
+		LIMIT(PKEY_INDEX, pkey_index, le16toh(cmd->pkey_index), 0,
+		      NIC_NUM_PKEY - 1),
 	};
 	unsigned int i;
 
@@ -113,6 +115,8 @@ static void set_attributes(struct nic *nic, struct qp *qp,
 		qp->retry_cnt = cmd->retry_cnt;
 	if (mask & MOOR_QP_ATTR_RNR_RETRY)
 		qp->rnr_retry = cmd->rnr_retry;
+	if (mask & MOOR_QP_ATTR_QKEY)
+		qp->qkey = le32toh(cmd->qkey);
 }
 
 static void enter_sqd(struct nic *nic, struct qp *qp, bool notify)
@@ -139,6 +143,8 @@ static void enter_state(struct nic *nic, struct qp *qp, uint8_t state,
 			enter_sqd(nic, qp, notify);
 		break;
 	default:
+		if (qp->state == MOOR_QPS_SQE)
+			requester_go_on(&qp->req);
 		qp->state = state;
 		qp->draining = false;
 		if (state == MOOR_QPS_RTS) {

@@ -51,7 +51,7 @@ static bool may_ask(const struct qp *qp)
 void qp_make_ready(struct nic *nic, struct qp *qp)
 {
 	if (qp->list != &nic->qps->ready &&
-	    (may_ask(qp) || qp->state == MOOR_QPS_ERR))
+	    (may_ask(qp) || qp->state >= MOOR_QPS_SQE))
 		qp_enter_list(qp, &nic->qps->ready);
 }
 
@@ -72,10 +72,20 @@ void qp_error(struct nic *nic, struct qp *qp)
 		return;
 	qp->state = MOOR_QPS_ERR;
 	qp->draining = false;
+	qp->last_wqe_due = qp->srq;
 	qp->req.waiting = false;
 	timer_stop(&nic->timers, &qp->timer);
 	parking_end(nic, qp);
 	rest_anew(nic);
+	qp_enter_list(qp, &nic->qps->ready);
+}
+
+void qp_send_error(struct nic *nic, struct qp *qp)
+{
+	if (qp->state == MOOR_QPS_ERR)
+		return;
+	qp->state = MOOR_QPS_SQE;
+	qp->draining = false;
 	qp_enter_list(qp, &nic->qps->ready);
 }
 
@@ -118,18 +128,50 @@ static void take_rest(struct nic *nic, struct qp *qp, bool flushed)
 	qp_enter_list(qp, &nic->qps->resting);
 }
 
-static void flush(struct nic *nic, struct qp *qp)
+static uint32_t flush_sends(struct nic *nic, struct qp *qp)
 {
-	uint32_t sends = 0, recvs = 0;
+	uint32_t sends = 0;
 
 	while (sends < QUANTUM_WQES && requester_flush_one(nic, qp))
 		sends++;
+	return sends;
+}
+
+/* In SQE: receives go on. */
+static void flush_sends_alone(struct nic *nic, struct qp *qp)
+{
+	bool more = flush_sends(nic, qp) == QUANTUM_WQES;
+
+	if (qp->sq.broken)
+		qp_queue_failed(nic, qp);
+	else if (more)
+		qp_enter_list(qp, &nic->qps->ready);
+	else if (qp->state == MOOR_QPS_SQE)
+		qp_leave_list(qp);
+}
+
+static void flush_all(struct nic *nic, struct qp *qp)
+{
+	uint32_t sends = flush_sends(nic, qp), recvs = 0;
+
 	while (recvs < QUANTUM_WQES && responder_flush_one(nic, qp))
 		recvs++;
+	if (qp->last_wqe_due) {
+		qp->last_wqe_due = false;
+		qp_event(nic, qp, MOOR_EVENT_LAST_WQE);
+	}
 	if (sends == QUANTUM_WQES || recvs == QUANTUM_WQES)
 		qp_enter_list(qp, &nic->qps->ready);
 	else
 		take_rest(nic, qp, sends || recvs);
+}
+
+static void flush(struct nic *nic, struct qp *qp)
+{
+	if (qp->state == MOOR_QPS_ERR)
+		flush_all(nic, qp);
+	else
+		flush_sends_alone(nic, qp);
 }
 
 /*
@@ -156,12 +198,12 @@ void qp_run(struct nic *nic, struct qp *qp)
 {
 	bool more = true;
 
-	if (qp->state == MOOR_QPS_ERR) {
+	if (qp->state >= MOOR_QPS_SQE) {
 		flush(nic, qp);
 	} else {
 		more = work(nic, qp);
 		/* An error has put it there once more, to be flushed. */
-		if (qp->state != MOOR_QPS_ERR) {
+		if (qp->state < MOOR_QPS_SQE) {
 			qp->transport->rest(nic, qp);
 			if (more)
 				qp_enter_list(qp, &nic->qps->ready);

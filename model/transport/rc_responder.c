@@ -128,6 +128,7 @@ static void answer_atomic(struct nic *nic, struct qp *qp,
 	answer_init(&p, nic, qp, PACKET_ATOMIC_ACKNOWLEDGE, a->psn);
 	p.original = a->original;
 	a->pending = false;
+	a->answered = 1;
 	port_send(nic, &p);
 }
 
@@ -140,9 +141,9 @@ static uint8_t read_opcode(bool first, bool last)
 }
 
 /*
- * A packet of the answer to a READ, which stands in @from. A READ that is
- * answered again, and whose key is gone, is dropped, for a NAK would end a
- * connection that has done nothing wrong.
+ * A packet of the answer to a READ, which stands in @from. One that was answered
+ * before, and whose key is gone, is dropped, for a NAK would end a connection that
+ * has done nothing wrong.
  */
 static void answer_read(struct nic *nic, struct qp *qp,
 			struct responder_answer *a, struct stream *from,
@@ -152,7 +153,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 	uint32_t unit = half_unit(&qp->resp.half, port_unit(nic, mtu), mtu);
 	uint32_t sent = a->sent, left = a->range.length - sent;
 	bool last = left <= unit;
-	uint32_t psn = (a->psn + sent / mtu) & PSN_MASK;
+	uint32_t first = sent / mtu, psn = (a->psn + first) & PSN_MASK;
 	struct packet p;
 	uint8_t syndrome;
 
@@ -167,6 +168,8 @@ static void answer_read(struct nic *nic, struct qp *qp,
 	syndrome = port_send(nic, &p);
 	if (!syndrome) {
 		half_moved(&qp->resp.half);
+		if (a->answered < first + p.num_psn)
+			a->answered = first + p.num_psn;
 		return;
 	}
 	if (responder_waits(nic, qp, from, a->range.length, &syndrome)) {
@@ -178,7 +181,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 		return;
 	}
 	a->pending = false;
-	if (!a->again) {
+	if (first >= a->answered) {
 		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
 		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
 		qp->resp.fault.psn = psn;
@@ -275,7 +278,7 @@ static bool has_room(struct qp *qp)
 	for (i = resp->unanswered; i != resp->num_answers; i++) {
 		const struct responder_answer *a = answer_at(resp, i);
 
-		num += a->pending && !a->again;
+		num += a->pending && a->answered < a->num_psn;
 	}
 	return num < qp->max_dest_rd_atomic;
 }
@@ -458,7 +461,6 @@ static void take_again(struct qp *qp, const struct packet *p)
 			continue;
 		a->sent = (uint32_t)in * (128u << qp->path_mtu);
 		a->pending = a->range.addr + a->sent == p->addr;
-		a->again = true;
 		if (a->pending && (int32_t)(i - resp->unanswered) < 0)
 			resp->unanswered = i;
 	}

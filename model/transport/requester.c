@@ -14,6 +14,7 @@
 #include "transport/port.h"
 #include "transport/requester.h"
 #include "transport/transport.h"
+#include "transport/ud.h"
 
 /* A long message asks for an acknowledgment now and then. */
 #define ACK_EVERY	32u
@@ -105,7 +106,10 @@ void requester_retire(struct nic *nic, struct qp *qp)
 			return;
 		if (r->state == REQUEST_FAILED) {
 			end_request(nic, qp, r->status);
-			qp_error(nic, qp);
+			if (qp->datagrams)
+				qp_send_error(nic, qp);
+			else
+				qp_error(nic, qp);
 			return;
 		}
 		end_request(nic, qp, MOOR_WC_SUCCESS);
@@ -438,6 +442,8 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		if (!granted)
 			stream_seek(&r->local, req->offset);
 		fill_data(nic, qp, r, req->offset, &p);
+		if (qp->datagrams)
+			ud_address(nic, qp, r, &p, budget);
 	}
 	last = packet_form(&p)->last;
 	req->offset += p.length;

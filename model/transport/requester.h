@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/packet.h"
 #include "transport/parking.h"
 #include "transport/wqe.h"
 
@@ -25,6 +26,7 @@ struct request {
 	uint32_t num_psn;	/* of its packets; of a READ, of the answer's */
 	uint32_t answered;	/* bytes of a READ that have arrived */
 	struct stream local;
+	struct datagram datagram;	/* of a QP of type UD */
 	struct send_wqe wqe;
 };
 
@@ -72,6 +74,13 @@ static inline void requester_set_psn(struct requester *req, uint32_t psn)
 static inline bool requester_pages(const struct requester *req)
 {
 	return req->held || half_is_parked(&req->half);
+}
+
+/* After a request that failed, and has ended. */
+static inline void requester_go_on(struct requester *req)
+{
+	req->stopped = false;
+	req->half.state = HALF_GOES;
 }
 
 static inline bool requester_idle(const struct requester *req)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/rules.h"
 #include "memory/mr_fast.h"
+#include "queues/srq.h"
 #include "transport/complete.h"
 #include "transport/responder.h"
 #include "transport/transport.h"
@@ -70,20 +71,20 @@ static bool look_for_receive(struct qp *qp, bool *there)
 	*there = qp->resp.holds_wqe;
 	if (*there)
 		return true;
-	switch (queue_look(&qp->rq)) {
+	switch (queue_look(qp->recv_queue)) {
 	case QUEUE_WORK:
 		*there = true;
 		return true;
 	case QUEUE_BROKEN:
 		return false;
 	default:
-		return true;
+		/* An SRQ may have failed at the hands of another QP. */
+		return !qp->recv_queue->broken;
 	}
 }
 
-/* A message takes the WQE that one before it held, if that did not end. */
-static enum placed take_receive(struct nic *nic, struct qp *qp,
-				struct responder_fault *fault)
+enum placed responder_take_receive(struct nic *nic, struct qp *qp,
+				   struct responder_fault *fault)
 {
 	struct responder *resp = &qp->resp;
 	bool there;
@@ -94,19 +95,25 @@ static enum placed take_receive(struct nic *nic, struct qp *qp,
 		return PLACED_NOT_READY;
 	if (resp->holds_wqe)
 		return PLACED;
-	switch (wqe_fetch_recv(nic, qp, &resp->wqe)) {
+	switch (wqe_fetch_recv(nic, qp->recv_queue, &resp->wqe)) {
 	case WQE_OK:
 		resp->holds_wqe = true;
+		if (qp->srq)
+			srq_look_at_limit(nic, qp->srq);
 		return PLACED;
 	case WQE_UNREACHABLE:
 		goto broken;
 	default:
 		resp->holds_wqe = true;
+		if (qp->srq)
+			srq_look_at_limit(nic, qp->srq);
 		refuse_receive(fault, "HWI RC-24", AETH_NAK_OPERATION,
 			       MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 		return PLACED_REFUSED;
 	}
 broken:
+	if (qp->srq)
+		srq_fail(nic, qp->srq);
 	refuse(fault, "HWI RC-23", AETH_NAK_OPERATION, MOOR_EVENT_QP_FATAL, 0,
 	       MOOR_SYN_NONE);
 	return PLACED_REFUSED;
@@ -136,10 +143,10 @@ static enum placed begin_send(struct nic *nic, struct qp *qp,
 			      struct responder_fault *fault)
 {
 	struct responder *resp = &qp->resp;
-	enum placed taken = take_receive(nic, qp, fault);
+	enum placed taken = responder_take_receive(nic, qp, fault);
 
 	if (taken == PLACED)
-		stream_init(&resp->place, &qp->actor, resp->wqe.sge,
+		stream_init(&resp->place, qp->recv_actor, resp->wqe.sge,
 			    resp->wqe.num_sge, MOOR_ACCESS_LOCAL_WRITE);
 	return taken;
 }
@@ -156,7 +163,7 @@ static void tell_receive(struct nic *nic, struct qp *qp, const struct packet *p,
 	if (qp->transport->acknowledged &&
 	    (packet_form(p)->headers & PACKET_HAS_IMM) &&
 	    p->dma_length <= 128u << qp->path_mtu &&
-	    take_receive(nic, qp, &of_receive) == PLACED)
+	    responder_take_receive(nic, qp, &of_receive) == PLACED)
 		fault->status = MOOR_WC_LOC_ACCESS_ERR;
 }
 
@@ -225,6 +232,12 @@ static bool waits_for_page(struct nic *nic, struct qp *qp,
 	return false;
 }
 
+void responder_refuse_memory(struct responder_fault *fault, uint8_t syndrome)
+{
+	refuse_receive(fault, "HWI RC-9", AETH_NAK_OPERATION,
+		       MOOR_WC_LOC_PROT_ERR, syndrome);
+}
+
 /* The bytes of a packet. */
 static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 		       uint32_t placed, struct responder_fault *fault,
@@ -247,8 +260,7 @@ static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 	if (waits_for_page(nic, qp, p, &syndrome))
 		return PLACED_PARKED;
 	if (packet_form(p)->kind == PACKET_KIND_SEND) {
-		refuse_receive(fault, "HWI RC-9", AETH_NAK_OPERATION,
-			       MOOR_WC_LOC_PROT_ERR, syndrome);
+		responder_refuse_memory(fault, syndrome);
 	} else {
 		refuse_access(fault, syndrome);
 		fault->key = resp->range.key;
@@ -300,7 +312,7 @@ enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 			 begin_write(nic, qp, p, fault);
 	/* The receive of a WRITE with immediate is told of it, no more. */
 	if (result == PLACED && ends_receive)
-		result = take_receive(nic, qp, fault);
+		result = responder_take_receive(nic, qp, fault);
 	if (result == PLACED && !check_length(qp, p, placed, fault))
 		result = PLACED_REFUSED;
 	if (result == PLACED)
@@ -320,7 +332,7 @@ bool responder_flush_one(struct nic *nic, struct qp *qp)
 
 	if (!resp->holds_wqe) {
 		if (queue_look(&qp->rq) != QUEUE_WORK ||
-		    wqe_fetch_recv(nic, qp, &resp->wqe) == WQE_UNREACHABLE)
+		    wqe_fetch_recv(nic, &qp->rq, &resp->wqe) == WQE_UNREACHABLE)
 			return false;
 	}
 	resp->holds_wqe = false;

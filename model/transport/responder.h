@@ -14,9 +14,9 @@
 struct responder_answer {
 	uint8_t opcode;		/* of the request */
 	bool pending;		/* to be sent */
-	bool again;		/* not for the first time */
 	uint32_t psn;
 	uint32_t num_psn;
+	uint32_t answered;	/* of these, at least once */
 	uint32_t sent;		/* bytes of a READ */
 	uint64_t original;	/* of an atomic */
 	struct segment range;
@@ -78,6 +78,14 @@ enum placed {
  */
 enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 			    struct responder_fault *fault, uint8_t *syndrome);
+/*
+ * A message takes the WQE that one before it held, if that did not end. Return:
+ * PLACED if there is one, else PLACED_NOT_READY or PLACED_REFUSED.
+ */
+enum placed responder_take_receive(struct nic *nic, struct qp *qp,
+				   struct responder_fault *fault);
+/* An SGE of the receive is no good. */
+void responder_refuse_memory(struct responder_fault *fault, uint8_t syndrome);
 /* A local fault, told to its own side: CQE or event, and ERR. */
 void responder_fail(struct nic *nic, struct qp *qp,
 		    const struct responder_fault *fault);

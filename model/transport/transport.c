@@ -5,6 +5,7 @@
 
 #include "transport/rc.h"
 #include "transport/transport.h"
+#include "transport/ud.h"
 
 static bool gid_is(const struct nic *nic, uint8_t index, const uint8_t *gid)
 {
@@ -26,6 +27,8 @@ uint8_t transport_receive(struct nic *nic, struct packet *p)
 {
 	struct qp *qp = qp_find(nic, p->dest_qpn);
 
+	if ((p->opcode & PACKET_TRANSPORT) == PACKET_TRANSPORT_UD)
+		return ud_receive(nic, p);
 	if (!qp || (p->opcode & PACKET_TRANSPORT) != qp->transport->packets ||
 	    (qp->state != MOOR_QPS_RTR && qp->state != MOOR_QPS_RTS &&
 	     qp->state != MOOR_QPS_SQD) || !is_from_peer(nic, qp, p))

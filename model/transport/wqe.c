@@ -9,6 +9,7 @@
 #include "base/layout.h"
 #include "memory/mr_fast.h"
 #include "transport/qp.h"
+#include "transport/ud.h"
 #include "transport/wqe.h"
 
 #define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
@@ -47,10 +48,10 @@ static bool sges_fit(uint8_t num, size_t before, uint8_t log_stride)
 }
 
 static bool fetch_inline(struct send_wqe *wqe, const uint8_t *from,
-			 uint32_t length, uint8_t log_stride)
+			 uint32_t length, size_t before, uint8_t log_stride)
 {
 	if (!(INLINE_ALLOWED & 1u << wqe->opcode) || length > NIC_MAX_INLINE ||
-	    sizeof(struct moor_sq_wqe) + length > 1u << log_stride)
+	    before + length > 1u << log_stride)
 		return false;
 	fetch(wqe->data, from, length);
 	wqe->num_sge = 0;
@@ -112,6 +113,32 @@ static bool fetch_local(struct send_wqe *wqe, const uint8_t *from,
 	return true;
 }
 
+/* Behind the head comes where it goes; other opcodes than SEND's go nowhere. */
+static enum wqe_form fetch_datagram(const struct nic *nic, struct send_wqe *wqe,
+				    const uint8_t *from, uint32_t inline_length,
+				    const struct qp *qp)
+{
+	const size_t before = sizeof(struct moor_sq_wqe) +
+			      sizeof(struct moor_wqe_ud);
+	uint64_t length;
+
+	if (before > 1u << qp->sq.log_stride ||
+	    !ud_fetch_address(nic, &wqe->to, from + sizeof(struct moor_sq_wqe)))
+		return WQE_MALFORMED;
+	if (wqe->flags & MOOR_WQE_FLAG_INLINE) {
+		if (!fetch_inline(wqe, from + before, inline_length, before,
+				  qp->sq.log_stride))
+			return WQE_MALFORMED;
+		length = inline_length;
+	} else {
+		if (!sges_fit(wqe->num_sge, before, qp->sq.log_stride))
+			return WQE_MALFORMED;
+		length = fetch_sges(wqe->sge, from + before, wqe->num_sge);
+	}
+	wqe->length = (uint32_t)length;
+	return length > 128u << qp->path_mtu ? WQE_TOO_LONG : WQE_OK;
+}
+
 enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe)
 {
@@ -136,9 +163,12 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	if (head.opcode > MOOR_WQE_REG_MR || !(KNOWN & 1u << head.opcode) ||
 	    (head.flags & ~MOOR_WQE_FLAG_ALL) || head.reserved1)
 		return WQE_MALFORMED;
+	if (qp->datagrams)
+		return fetch_datagram(nic, wqe, from,
+				      le32toh(head.inline_length), qp);
 	if (head.flags & MOOR_WQE_FLAG_INLINE)
 		return fetch_inline(wqe, from + segment,
-				    le32toh(head.inline_length),
+				    le32toh(head.inline_length), segment,
 				    qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
 	if (LOCAL & 1u << head.opcode)
 		return fetch_local(wqe, from + segment, qp) ? WQE_OK :
@@ -158,21 +188,21 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	return WQE_OK;
 }
 
-enum wqe_form wqe_fetch_recv(struct nic *nic, struct qp *qp,
+enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 			     struct recv_wqe *wqe)
 {
 	static const uint8_t zero[sizeof(((struct moor_rq_wqe *)0)->reserved1)];
-	const uint8_t *from = queue_wqe(nic, &qp->rq);
+	const uint8_t *from = queue_wqe(nic, queue);
 	struct moor_rq_wqe head;
 
 	if (!from)
 		return WQE_UNREACHABLE;
 	fetch(&head, from, sizeof(head));
-	wqe->index = qp->rq.consumer++;
+	wqe->index = queue->consumer++;
 	wqe->wr_id = le64toh(head.wr_id);
 	wqe->num_sge = head.num_sge;
 	if (memcmp(head.reserved1, zero, sizeof(zero)) ||
-	    !sges_fit(head.num_sge, sizeof(head), qp->rq.log_stride))
+	    !sges_fit(head.num_sge, sizeof(head), queue->log_stride))
 		return WQE_MALFORMED;
 	wqe->room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
 	return WQE_OK;

@@ -13,6 +13,19 @@
 
 struct nic;
 struct qp;
+struct queue;
+
+/* Where a datagram goes (HWI 12.4), as far as a NIC without a wire needs it. */
+struct address {
+	uint8_t dgid[16];
+	uint32_t flow_label;
+	uint32_t dest_qpn;
+	uint32_t qkey;
+	uint8_t sgid_index;
+	uint8_t hop_limit;
+	uint8_t traffic_class;
+	uint8_t priority;
+};
 
 struct send_wqe {
 	uint8_t opcode;		/* enum moor_wqe_opcode */
@@ -29,6 +42,7 @@ struct send_wqe {
 	uint64_t compare;
 	struct mw_request bind;
 	struct mr_fast_request reg;
+	struct address to;	/* of a QP of type UD */
 	struct segment sge[NIC_MAX_SGE];
 	uint8_t data[NIC_MAX_INLINE];
 };
@@ -56,7 +70,7 @@ enum wqe_form {
 
 enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe);
-enum wqe_form wqe_fetch_recv(struct nic *nic, struct qp *qp,
+enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 			     struct recv_wqe *wqe);
 
 #endif /* MODEL_WQE_H */

@@ -90,7 +90,8 @@ step() {
 		bad=$((bad > 0 ? bad : 1))
 		printf 'not ok %-28s %s failed, status %d (%d s); log: %s\n' "$name" "$bad" "$status" \
 			$((SECONDS - started)) "${log#"$top"/}"
-		tail -n 40 "$log" | sed 's/^/    | /'
+		# What failed, with what was said of it; or how it ended.
+		{ grep -E -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
 	fi
 	passed=$((passed + good)) failed=$((failed + bad))
 	report "$name" "$log" $((status + bad))

@@ -420,6 +420,8 @@ static void learn_capacities(void)
 	dev.max_mr_size = reg_read64(MOOR_REG_MAX_MR_SIZE);
 	dev.db_pages = reg_read(MOOR_REG_DB_PAGES);
 	dev.kick_offset = reg_read(MOOR_REG_KICK_OFFSET);
+	dev.srq_index_bits = reg_read(MOOR_REG_SRQ_INDEX_BITS);
+	dev.max_filter = reg_read(MOOR_REG_MAX_FILTER);
 	dev.dm_offset = reg_read64(MOOR_REG_DM_OFFSET);
 	dev.dm_size = reg_read64(MOOR_REG_DM_SIZE);
 }

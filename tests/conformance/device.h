@@ -37,7 +37,7 @@ struct device {
 	uint32_t max_msg_size, qp_index_bits, max_cq, max_eq;
 	uint32_t max_log_wqe, max_sge, max_inline, max_log_cqe, max_gid;
 	uint32_t max_rd_atomic, max_log_cmd, max_log_eqe, num_vectors;
-	uint32_t db_pages, kick_offset;
+	uint32_t db_pages, kick_offset, srq_index_bits, max_filter;
 	uint64_t bar_size[6];
 	uint32_t msix_vectors;		/* as the platform offers them */
 	uint8_t *memory;

@@ -14,6 +14,11 @@
 #define RATE_NS		1000000000u
 #define BIG		(1u << 20)
 
+/* QPs with the shortest queues. */
+#define MANY		16000u
+#define SPACE		2048u	/* of both queues of one */
+#define OTHERS		16u	/* that have indices already */
+
 static int compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -42,7 +47,9 @@ static bool spin_cqe(struct cq *cq)
 	return !cqe.status;
 }
 
-static bool latency(const char *what, struct pair *p, const struct send_wr *wr)
+/* By the QPs in turn, which share a CQ. */
+static bool latency(const char *what, struct qp *qp, unsigned int num_qp,
+		    struct cq *cq, const struct send_wr *wr)
 {
 	static uint64_t ns[ROUNDS];
 	unsigned int i;
@@ -50,8 +57,8 @@ static bool latency(const char *what, struct pair *p, const struct send_wr *wr)
 	for (i = 0; i < ROUNDS; i++) {
 		uint64_t started = now_ns();
 
-		post_send(&p->qp[0], *wr);
-		if (!spin_cqe(&p->cq[0]))
+		post_send(&qp[i % num_qp], *wr);
+		if (!spin_cqe(cq))
 			return false;
 		ns[i] = now_ns() - started;
 	}
@@ -82,6 +89,46 @@ static void command_latency(void)
 		ns[i] = now_ns() - started;
 	}
 	report("read of a register", ns, ROUNDS);
+}
+
+/* Each is connected to itself. Return: how many, with all that the device has room for. */
+static unsigned int make_many(struct qp *qp, struct cq *cq)
+{
+	unsigned int num = MANY, i;
+	uint64_t space;
+
+	if (num > (1u << dev.qp_index_bits) - OTHERS)
+		num = (1u << dev.qp_index_bits) - OTHERS;
+	space = take((uint64_t)num * SPACE);
+	for (i = 0; i < num; i++) {
+		struct moor_cmd_create_qp cmd;
+
+		qp[i] = (struct qp){
+			.qpn = take_qpn(), .sq_slot = take_slot(),
+			.rq_slot = take_slot(), .log_depth = 1,
+			.log_stride = LOG_STRIDE,
+			.sq = space + i * SPACE,
+			.rq = space + i * SPACE + SPACE / 2,
+		};
+		cmd = qp_command_with(&qp[i], cq, cq);
+		must(cmd);
+		connect_qp(&qp[i], qp[i].qpn);
+	}
+	return num;
+}
+
+/* What resting QPs cost the one that works, and what a QP costs that has rested. */
+static bool latency_of_many(struct cq *cq, const struct send_wr *wr)
+{
+	static struct qp qp[MANY];
+	unsigned int num = make_many(qp, cq);
+	char what[64];
+
+	snprintf(what, sizeof(what), "the same, of %u QPs one", num);
+	if (!latency(what, qp, 1, cq, wr))
+		return false;
+	snprintf(what, sizeof(what), "the same, %u QPs in turn", num);
+	return latency(what, qp, num, cq, wr);
 }
 
 /* Half a queue at a time, of which the last gives a CQE; two under way. */
@@ -134,12 +181,13 @@ bool measure_nic(void)
 			   .rkey = p.key[1], SGE(p.buf[0], BIG, p.key[0]) };
 
 	command_latency();
-	good = latency("WRITE of 8 bytes, inline", &p, &small) &&
-	       latency("READ of 8 bytes", &p, &read) &&
-	       latency("WRITE of 4 KiB", &p, &page) &&
+	good = latency("WRITE of 8 bytes, inline", &p.qp[0], 1, &p.cq[0], &small) &&
+	       latency("READ of 8 bytes", &p.qp[0], 1, &p.cq[0], &read) &&
+	       latency("WRITE of 4 KiB", &p.qp[0], 1, &p.cq[0], &page) &&
 	       rate("WRITE of 8 bytes, inline", &p, small, 8) &&
 	       rate("WRITE of 4 KiB", &p, page, 4096) &&
-	       rate("WRITE of 1 MiB", &p, big, BIG);
+	       rate("WRITE of 1 MiB", &p, big, BIG) &&
+	       latency_of_many(&p.cq[0], &small);
 	if (!good)
 		printf("a message has failed, or does not end\n");
 	return good;

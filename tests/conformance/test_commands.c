@@ -76,7 +76,13 @@ TEST_CASE(opcodes, "opcodes that there are not", "CMD-9 CMD-18 CMD-28 FEAT-2 RSV
 		     dev.features & MOOR_FEATURE_CQ_MODERATION) ||
 		    ((opcode == MOOR_CMD_MR_INVALIDATE ||
 		      opcode == MOOR_CMD_PAGE_RESPONSE) &&
-		     dev.features & MOOR_FEATURE_ODP))
+		     dev.features & MOOR_FEATURE_ODP) ||
+		    (opcode >= MOOR_CMD_CREATE_SRQ &&
+		     opcode <= MOOR_CMD_DESTROY_SRQ &&
+		     dev.features & MOOR_FEATURE_SRQ) ||
+		    ((opcode == MOOR_CMD_ATTACH_FILTER ||
+		      opcode == MOOR_CMD_DETACH_FILTER) &&
+		     dev.features & MOOR_FEATURE_UD))
 			continue;
 		cmd.opcode = (uint8_t)opcode;
 		cmd.reserved1 = opcode & 1;
@@ -168,7 +174,7 @@ TEST_CASE(reserved_fields, "each reserved byte of each command, and each behind 
 	TRY(c_cq, reserved1);
 	TRY(d_cq, reserved1);
 	TRY(r_cq, reserved1);
-	TRY(c_qp, reserved1);
+	TRY(c_qp, srqn);
 	TRY(q_qp, reserved1);
 	TRY(d_qp, reserved1);
 	TRY(gid, reserved1);

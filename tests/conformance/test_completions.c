@@ -7,6 +7,7 @@
 TEST_CASE(cqe, "the fields of a CQE", "CQ-4 CQ-5 CQ-6 CQ-7 CQ-8 CQ-18 VER-4 SYN-1",
 	  0)
 {
+	static const uint8_t zero[6];
 	uint64_t before, after;
 	struct moor_cqe cqe;
 	struct pair p;
@@ -34,7 +35,9 @@ TEST_CASE(cqe, "the fields of a CQE", "CQ-4 CQ-5 CQ-6 CQ-7 CQ-8 CQ-18 VER-4 SYN-
 		       cqe.byte_len == 100 + i &&
 		       cqe.opcode == (send ? MOOR_WQE_SEND : i % 3 ?
 				      MOOR_WQE_READ : MOOR_WQE_WRITE) &&
-		       !cqe.reserved1 && !cqe.reserved2 && !cqe.reserved3 &&
+		       !cqe.pkey_index && !cqe.network && !cqe.priority &&
+		       !memcmp(cqe.smac, zero, sizeof(cqe.smac)) && !cqe.vlan &&
+		       !cqe.reserved1 &&
 		       !(cqe.phase & ~1u), "wr_id 0x%llx, QP 0x%x, WQE %u, opcode 0x%x",
 		       (unsigned long long)cqe.wr_id, cqe.qpn, cqe.wqe_index,
 		       cqe.opcode);

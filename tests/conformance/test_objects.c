@@ -208,7 +208,7 @@ TEST_CASE(qp, "CREATE_QP: ranges and contradictions",
 	BAD(MOOR_CMD_BAD_PARAM, rq_doorbell, rq_doorbell, ~0u);
 	BAD(MOOR_CMD_BAD_PARAM, sq, sq.memory, MOOR_MEMORY_NIC);
 	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x80);
-	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x02);
+	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x04);
 	BAD(MOOR_CMD_BAD_PARAM, no_rq, no_rq, 2);
 	BAD(MOOR_CMD_BAD_PARAM, no_sq, no_sq, 0xff);
 	BAD(MOOR_CMD_DMA_FAULT, sq, sq, flat(NOWHERE));

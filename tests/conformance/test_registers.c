@@ -42,6 +42,8 @@ static const struct {
 	{ MOOR_REG_DM_SIZE, 8, false, "DM_SIZE" },
 	{ MOOR_REG_CMD_BASE, 8, true, "CMD_BASE" },
 	{ MOOR_REG_CPL_BASE, 8, true, "CPL_BASE" },
+	{ MOOR_REG_SRQ_INDEX_BITS, 4, false, "SRQ_INDEX_BITS" },
+	{ MOOR_REG_MAX_FILTER, 4, false, "MAX_FILTER" },
 	{ MOOR_REG_CMD_LOG_SIZE, 4, true, "CMD_LOG_SIZE" },
 	{ MOOR_REG_DOZE_ADDR, 8, true, "DOZE_ADDR" },
 	{ MOOR_REG_FENCE, 4, false, "FENCE" },
@@ -168,7 +170,7 @@ static const struct {
 	{ MOOR_REG_FENCE, 0, 0 },
 };
 
-TEST_CASE(capacities, "capacities are in their ranges", "REG-4 REG-6 KEY-1", 0)
+TEST_CASE(capacities, "capacities are in their ranges", "REG-4 REG-6 REG-9 KEY-1", 0)
 {
 	uint64_t mac = reg_read64(MOOR_REG_MAC);
 	unsigned int i;
@@ -195,6 +197,12 @@ TEST_CASE(capacities, "capacities are in their ranges", "REG-4 REG-6 KEY-1", 0)
 	       "KICK_OFFSET or DM_SIZE is not whole pages");
 	expect(!(dev.features & MOOR_FEATURE_DM) == !dev.dm_size,
 	       "DM_SIZE is 0x%llx", (unsigned long long)dev.dm_size);
+	expect(dev.features & MOOR_FEATURE_SRQ ?
+	       dev.srq_index_bits >= 2 && dev.srq_index_bits <= 24 :
+	       !dev.srq_index_bits, "SRQ_INDEX_BITS is %u", dev.srq_index_bits);
+	expect(dev.features & MOOR_FEATURE_UD ?
+	       dev.max_filter && dev.max_filter <= 1u << 24 : !dev.max_filter,
+	       "MAX_FILTER is %u", dev.max_filter);
 }
 
 TEST_CASE(clock_runs, "CLOCK counts nanoseconds since the last reset", "REG-4 REG-7", 0)
@@ -493,6 +501,12 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 		{ false, 0x7f }, { false, 0x24 }, { false, 0xff },
 		{ f & MOOR_FEATURE_ODP, MOOR_CMD_MR_INVALIDATE },
 		{ f & MOOR_FEATURE_ODP, MOOR_CMD_PAGE_RESPONSE },
+		{ f & MOOR_FEATURE_SRQ, MOOR_CMD_CREATE_SRQ },
+		{ f & MOOR_FEATURE_SRQ, MOOR_CMD_MODIFY_SRQ },
+		{ f & MOOR_FEATURE_SRQ, MOOR_CMD_QUERY_SRQ },
+		{ f & MOOR_FEATURE_SRQ, MOOR_CMD_DESTROY_SRQ },
+		{ f & MOOR_FEATURE_UD, MOOR_CMD_ATTACH_FILTER },
+		{ f & MOOR_FEATURE_UD, MOOR_CMD_DETACH_FILTER },
 		{ windows, MOOR_CMD_MR_WINDOWS },
 	}, wqes[] = {
 		{ false, 0x0b }, { false, 0x7f }, { false, 0x80 },
@@ -535,6 +549,43 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 			expect(status == MOOR_WC_LOC_QP_OP_ERR,
 			       "opcode 0x%02x: status %u", wqes[i].opcode, status);
 		}
+}
+
+TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
+	  "FEAT-1 FEAT-2 FEAT-3 QP-11 QP-19", 0)
+{
+	static const struct {
+		uint64_t feature;
+		uint8_t type;
+	} types[] = {
+		{ MOOR_FEATURE_UC, MOOR_QP_UC }, { MOOR_FEATURE_UD, MOOR_QP_UD },
+		{ 0, 3 }, { 0, 0xff },
+	};
+	struct moor_cmd_create_qp cmd;
+	struct moor_cmd_modify_qp change;
+	struct cq cq;
+	struct qp qp;
+	unsigned int i;
+
+	make_cq(&cq, 0, 4);
+	for (i = 0; i < 4; i++) {
+		cmd = qp_command(&qp, &cq, &cq);
+		cmd.type = types[i].type;
+		if (!(dev.features & types[i].feature))
+			refused(cmd, MOOR_CMD_BAD_PARAM, type, "type %u", cmd.type);
+	}
+	cmd = qp_command(&qp, &cq, &cq);
+	cmd.flags = MOOR_QP_FLAG_SRQ;
+	if (!(dev.features & MOOR_FEATURE_SRQ))
+		refused(cmd, MOOR_CMD_BAD_PARAM, flags, "flag SRQ");
+	make_qp(&qp, &cq, &cq);
+	for (i = 14; i < 32; i++) {
+		if (i < 16 && dev.features & MOOR_FEATURE_UD)
+			continue;
+		change = (struct moor_cmd_modify_qp){ .mask = 1u << i };
+		about("attribute %u", i);
+		expect(modify(&qp, change) == MOOR_CMD_BAD_PARAM, "it is known");
+	}
 }
 
 TEST_CASE(idle_rights, "a right whose feature is absent is no mistake", "FEAT-4", 0)

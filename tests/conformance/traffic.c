@@ -108,6 +108,21 @@ uint32_t take_qpn(void)
 	return (index | 0x5u << dev.qp_index_bits) & 0xffffff;
 }
 
+struct moor_cmd_create_qp qp_command_with(const struct qp *qp,
+					  const struct cq *send_cq,
+					  const struct cq *recv_cq)
+{
+	return (struct moor_cmd_create_qp){
+		.hdr.opcode = MOOR_CMD_CREATE_QP, .qpn = qp->qpn, .pd = PD,
+		.send_cqn = send_cq->cqn, .recv_cqn = recv_cq->cqn,
+		.cookie = ~qp->qpn, .type = MOOR_QP_RC,
+		.log_sq_depth = qp->log_depth, .log_sq_stride = qp->log_stride,
+		.log_rq_depth = qp->log_depth, .log_rq_stride = qp->log_stride,
+		.sq_doorbell = qp->sq_slot, .rq_doorbell = qp->rq_slot,
+		.sq = flat(qp->sq), .rq = flat(qp->rq),
+	};
+}
+
 struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
 				     const struct cq *recv_cq)
 {
@@ -118,15 +133,7 @@ struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
 		.sq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
 		.rq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
 	};
-	return (struct moor_cmd_create_qp){
-		.hdr.opcode = MOOR_CMD_CREATE_QP, .qpn = qp->qpn, .pd = PD,
-		.send_cqn = send_cq->cqn, .recv_cqn = recv_cq->cqn,
-		.cookie = ~qp->qpn, .type = MOOR_QP_RC,
-		.log_sq_depth = LOG_DEPTH, .log_sq_stride = LOG_STRIDE,
-		.log_rq_depth = LOG_DEPTH, .log_rq_stride = LOG_STRIDE,
-		.sq_doorbell = qp->sq_slot, .rq_doorbell = qp->rq_slot,
-		.sq = flat(qp->sq), .rq = flat(qp->rq),
-	};
+	return qp_command_with(qp, send_cq, recv_cq);
 }
 
 void make_qp(struct qp *qp, const struct cq *send_cq, const struct cq *recv_cq)
@@ -252,6 +259,10 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 	/* What is not needed is full of garbage: nobody looks at it. */
 	memset(wqe, 0xa5, 1u << qp->log_stride);
 	memcpy(wqe, &head, sizeof(head));
+	if (wr->to) {
+		memcpy(to, wr->to, sizeof(*wr->to));
+		to += sizeof(*wr->to);
+	}
 	switch (wr->opcode) {
 	case MOOR_WQE_CMP_SWAP:
 	case MOOR_WQE_FETCH_ADD:

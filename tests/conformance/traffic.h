@@ -49,6 +49,10 @@ struct qp {
 /* A number not used yet, with bits above the index. */
 uint32_t take_qpn(void);
 
+/* The command that creates @qp: as it is; or with a number and queues of its own. */
+struct moor_cmd_create_qp qp_command_with(const struct qp *qp,
+					  const struct cq *send_cq,
+					  const struct cq *recv_cq);
 struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
 				     const struct cq *recv_cq);
 void make_qp(struct qp *qp, const struct cq *send_cq, const struct cq *recv_cq);
@@ -85,6 +89,7 @@ struct send_wr {
 	uint32_t rkey;
 	unsigned int num_sge;
 	struct moor_sge sge[MAX_SGES];
+	const struct moor_wqe_ud *to;	/* of a UD QP */
 	const void *data;		/* inline */
 	uint32_t data_len;
 	union {

@@ -71,6 +71,9 @@ int main(int argc, char **argv)
 	pair_open(&pair, open_nic(argv[1], &pair.attr), &pair_defaults);
 	pair_connect(&pair);
 	memory = map_pages(REGION);
+	/* Page after page is shown, whatever the kernel's policy is. */
+	if (madvise(memory, REGION, MADV_NOHUGEPAGE))
+		tap_bail("madvise");
 	pinned = pinned_pages();
 	start = now_us();
 	mr = must_reg(pair.pd, memory, REGION, ON_DEMAND);
@@ -93,9 +96,10 @@ int main(int argc, char **argv)
 	       "                      (medians of %u)\n", median(absent), median(present),
 	       median(absent) - median(present), median(gone), ROUNDS);
 	counted = paged_counts();
-	if (counted.faults != ROUNDS || counted.handled != ROUNDS ||
-	    counted.invalidations != ROUNDS)
-		tap_bail("other counts than %u of each", ROUNDS);
+	if (counted.faults < ROUNDS || counted.handled != counted.faults ||
+	    counted.invalidations < ROUNDS)
+		tap_bail("other counts than %u of each: %llu %llu %llu", ROUNDS, counted.faults,
+			 counted.handled, counted.invalidations);
 	printf("  rdma statistic      show mr: page_faults %llu page_faults_handled %llu\n"
 	       "                      page_invalidations %llu page_prefetch %llu\n",
 	       counted.faults, counted.handled, counted.invalidations, counted.prefetched);

@@ -62,8 +62,15 @@ pingpong rc -c -N
 pingpong uc -c
 pingpong uc -c -s 100000 -m 4096
 pingpong uc -e
+pingpong ud -c
+pingpong ud -c -s 1000 -e
+pingpong srq -c
+pingpong srq -c -s 100000 -m 4096 -q 4
 perf ib_send_bw -n 200 -s 4096 -b
 perf ib_send_lat -n 200
+perf ib_send_bw -c UD -n 200 -s 1024
+perf ib_send_lat -c UD -n 200
+perf ib_send_bw -n 200 -s 4096 -r 64 --use-srq
 perf ib_write_bw -n 200 -s 65536 -q 4
 perf ib_read_bw -n 200 -s 65536
 perf ib_read_lat -n 200 -e

@@ -264,12 +264,12 @@ static _Noreturn void child(enum ending how, int tell)
 	_exit(0);
 }
 
-/* A process's memory may end after it, and then its context. */
-static void expect_soon_gone(void)
+/* A process's memory may end after it, and then its context: MRs, then queues. */
+static void expect_soon_gone(long pinned)
 {
 	int i;
 
-	for (i = 0; i < 2000 && live_entries("mr"); i++)
+	for (i = 0; i < 2000 && (live_entries("mr") || pinned_pages() > pinned); i++)
 		poll(NULL, 0, 10);
 }
 
@@ -306,7 +306,7 @@ static void test_process(enum ending how, bool keep)
 	/* What it waited in, and that holds its context, lives until a page comes. */
 	if (kept >= 0)
 		close(kept);
-	expect_soon_gone();
+	expect_soon_gone(pinned);
 	expect_nothing_left(pinned);
 }
 

@@ -2,8 +2,9 @@
 /*
  * Tests of the kernel's verbs. In debugfs, in moor_verbs_test/: "tests" names them,
  * "run" takes "DEVICE TEST [SEED]" and returns when the test is over, "results" has
- * what the last one said, as TAP, "moved" how much has been moved in all, and "hold"
- * is hold.c's.
+ * what the last one said, as TAP, "moved" how much has been moved in all, "hold" is
+ * hold.c's, and "pin" pin.c's: it takes "DEVICE ADDRESS LENGTH", and then has what
+ * that took.
  */
 
 #include <linux/debugfs.h>
@@ -254,6 +255,47 @@ static const struct file_operations hold_fops = {
 	.release = hold_release,
 };
 
+static u64 pin_took[2];		/* protected by lock */
+
+static ssize_t pin_write(struct file *file, const char __user *from,
+			 size_t length, loff_t *pos)
+{
+	char text[TEXT], name[64];
+	struct ib_device *dev;
+	u64 addr, bytes;
+	int err;
+
+	err = get_text(text, from, length);
+	if (err)
+		return err;
+	if (sscanf(text, "%63s %llu %llu", name, &addr, &bytes) != 3)
+		return -EINVAL;
+	mutex_lock(&lock);
+	dev = device_by_name(name);
+	err = dev ? pin_measure(dev, addr, bytes, pin_took) : -ENODEV;
+	mutex_unlock(&lock);
+	return err ?: length;
+}
+
+static ssize_t pin_read(struct file *file, char __user *to, size_t length,
+			loff_t *pos)
+{
+	char text[TEXT];
+	int written;
+
+	mutex_lock(&lock);
+	written = scnprintf(text, sizeof(text), "%llu %llu\n", pin_took[0],
+			    pin_took[1]);
+	mutex_unlock(&lock);
+	return simple_read_from_buffer(to, length, pos, text, written);
+}
+
+static const struct file_operations pin_fops = {
+	.owner = THIS_MODULE,
+	.read = pin_read,
+	.write = pin_write,
+};
+
 static int results_show(struct seq_file *seq, void *v)
 {
 	mutex_lock(&lock);
@@ -290,6 +332,7 @@ static int __init verbs_test_init(void)
 	directory = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file("run", 0200, directory, NULL, &run_fops);
 	debugfs_create_file("hold", 0200, directory, NULL, &hold_fops);
+	debugfs_create_file("pin", 0600, directory, NULL, &pin_fops);
 	debugfs_create_atomic_t("moved", 0400, directory, &moved);
 	debugfs_create_file("results", 0400, directory, NULL, &results_fops);
 	debugfs_create_file("tests", 0400, directory, NULL, &tests_fops);

@@ -134,6 +134,9 @@ int hold_make(struct hold *hold, struct ib_device *dev, u32 chance);
 void hold_leave(struct ib_device *dev);
 void hold_free(struct hold *hold);
 
+/* pin.c: of the calling process's memory */
+int pin_measure(struct ib_device *dev, u64 addr, u64 length, u64 took[2]);
+
 struct verbs_test {
 	const char *name;
 	void (*run)(struct ib_device *dev, u32 seed);

@@ -76,7 +76,7 @@ struct moor_resize_cq_req {
 
 struct moor_create_qp_req {
 	__aligned_u64 sq_addr;		/* page-aligned */
-	__aligned_u64 rq_addr;		/* page-aligned; 0 without receive queue */
+	__aligned_u64 rq_addr;		/* page-aligned; 0 without receive queue, or with an SRQ */
 	__u8 log_sq_depth;
 	__u8 log_sq_stride;
 	__u8 log_rq_depth;
@@ -92,7 +92,31 @@ struct moor_create_qp_resp {
 
 struct moor_create_ah_resp {
 	__u8 dmac[6];
-	__u8 reserved[2];
+	__u8 hop_limit;			/* what the core made of the process's */
+	__u8 reserved;
+};
+
+struct moor_create_srq_req {
+	__aligned_u64 ring_addr;	/* page-aligned */
+	__u8 log_depth;
+	__u8 log_stride;
+	__u8 reserved[6];
+};
+
+struct moor_create_srq_resp {
+	struct moor_doorbell db;
+	__u32 srqn;
+	__u32 reserved;
+};
+
+/*
+ * With IB_SRQ_MAX_WR: another ring, of the same stride, with all WQEs in it of which
+ * the process does not know that they have been taken.
+ */
+struct moor_modify_srq_req {
+	__aligned_u64 ring_addr;
+	__u8 log_depth;
+	__u8 reserved[7];
 };
 
 #endif /* MOOR_ABI_USER_H */

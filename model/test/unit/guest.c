@@ -307,8 +307,8 @@ void connect_qp(struct guest *g, struct guest_qp *qp, uint32_t peer)
 	if (modify(g, &cmd, qp->qpn))
 		abort();
 	cmd = (struct moor_cmd_modify_qp){
-		.mask = MOOR_QP_ATTR_ALL & ~(MOOR_QP_ATTR_ACCESS |
-					     MOOR_QP_ATTR_SQD_EVENT),
+		.mask = MOOR_MASK(13, 0) & ~(MOOR_QP_ATTR_ACCESS |
+					   MOOR_QP_ATTR_SQD_EVENT),
 		.state = MOOR_QPS_RTR, .path_mtu = 3, .dest_qpn = peer,
 		.max_rd_atomic = 1, .max_dest_rd_atomic = 1,
 		.min_rnr_timer = 14, .timeout = 4, .retry_cnt = 2,

@@ -403,16 +403,16 @@ static void test_time_after_gap(void)
 /* More than is answered at once. */
 #define LONG		(300u << 10)
 
-/* A READ request reaches the responder: of this number, if all before are as long. */
-static void ask_to_read(uint32_t number)
+/* A READ request reaches the responder, for what begins at this packet. */
+static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
 {
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
 	struct packet p = {
 		.opcode = PACKET_TRANSPORT_RC | PACKET_READ_REQUEST,
-		.psn = number * (LONG >> 10), .num_psn = LONG >> 10,
+		.psn = psn, .num_psn = len >> 10,
 		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
 		.sgid = gid, .dgid = gid,
-		.addr = w.buf[1], .rkey = w.key[1], .dma_length = LONG,
+		.addr = addr, .rkey = key, .dma_length = len,
 	};
 
 	transport_receive(w.g->nic, &p);
@@ -442,9 +442,9 @@ static void test_room(void)
 		i--;
 	ok(!i && !w.g->nic->wire->traffic.went_back,
 	   "four READs, answered in their order");
-	ask_to_read(0);
+	ask_to_read(0, w.buf[1], w.key[1], LONG);
 	for (i = 4; i < 8; i++)
-		ask_to_read(i);
+		ask_to_read(i * (LONG >> 10), w.buf[1], w.key[1], LONG);
 	ok(!responder->resp.fault.set, "an old one, asked for again, takes no room");
 	guest_stop(w.g);
 }
@@ -526,15 +526,18 @@ static void test_dead_answers(uint8_t opcode, const char *what)
 	guest_stop(w.g);
 }
 
-/* After the first piece of its answer a READ finds another registration. */
-static void test_registered_anew(void)
+/*
+ * After the first piece of its answer a READ finds another registration; or is
+ * asked for once more first, by a requester whose time-out was short.
+ */
+static void test_registered_anew(bool asked_again)
 {
 	struct moor_mr_context entry = {
 		.pd = PD, .access = RIGHTS, .length = htole64(SIZE),
 	};
 	struct moor_sq_wqe *wqe;
 	struct moor_cqe cqe;
-	uint32_t key;
+	uint32_t key, sent;
 
 	world_start(MOOR_QP_RC);
 	entry.iova = htole64(w.buf[1]);
@@ -547,8 +550,13 @@ static void test_registered_anew(void)
 	announce(w.g, &w.qp[0]);
 	qp_run(w.g->nic, qp_find(w.g->nic, w.qp[0].qpn));
 	put_entry(w.g, key, &entry, MOOR_MRC_TYPE_MR);
+	if (asked_again) {
+		sent = qp_find(w.g->nic, w.qp[1].qpn)->resp.answers[0].sent;
+		ask_to_read(sent >> 10, w.buf[1] + sent, key, SIZE - sent);
+	}
 	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_REM_ACCESS_ERR,
-	   "a READ never meets two registrations");
+	   "a READ%s never meets two registrations",
+	   asked_again ? ", though asked for again," : "");
 	guest_stop(w.g);
 }
 
@@ -664,7 +672,8 @@ int main(void)
 	test_codec();
 	guest_stop(w.g);
 	test_dead_keys();
-	test_registered_anew();
+	test_registered_anew(false);
+	test_registered_anew(true);
 	test_dead_answers(MOOR_WQE_READ, "READ");
 	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
 	test_room();

@@ -95,6 +95,7 @@ static struct ibv_qp *create_qp(struct pair *pair, struct side *side)
 			.max_recv_sge = config->sge,
 			.max_inline_data = config->inline_data,
 		},
+		.srq = config->srq,
 		.qp_type = config->type,
 		.sq_sig_all = config->sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -203,10 +204,12 @@ int modify_to_init(struct pair *pair, struct side *side)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qp_access_flags = pair->config.qp_access,
+		.qkey = pair->config.qkey,
 	};
 
 	return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+			     IBV_QP_PORT | (pair->config.type == IBV_QPT_UD ?
+					    IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 /* What is about answers an unreliable connection is not told. */
@@ -235,6 +238,9 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 		},
 	};
 
+	/* A datagram QP is connected to nobody. */
+	if (pair->config.type == IBV_QPT_UD)
+		return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE);
 	return ibv_modify_qp(side->qp, &attr,
 			     mask_for(pair, IBV_QP_AV | IBV_QP_PATH_MTU |
 				      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
@@ -451,9 +457,9 @@ static bool event_within(struct ibv_context *ctx, int milliseconds)
 	return poll(&fd, 1, milliseconds) == 1;
 }
 
-/* A test point: the next asynchronous event is this one. */
+/* A test point: the next asynchronous event is this one, of a QP or SRQ. */
 bool expect_event(struct ibv_context *ctx, enum ibv_event_type type,
-		  struct ibv_qp *qp, const char *what)
+		  const void *object, const char *what)
 {
 	struct ibv_async_event event;
 	bool passed;
@@ -464,7 +470,7 @@ bool expect_event(struct ibv_context *ctx, enum ibv_event_type type,
 		tap_diag("no event in %d s", DEADLINE_S);
 		return false;
 	}
-	passed = event.event_type == type && event.element.qp == qp;
+	passed = event.event_type == type && event.element.qp == object;
 	tap_ok(passed, "%s", what);
 	if (!passed)
 		tap_diag("%s, wanted %s", ibv_event_type_str(event.event_type),

@@ -15,13 +15,15 @@
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct pair_config {
-	enum ibv_qp_type type;		/* RC or UC */
+	enum ibv_qp_type type;		/* RC, UC or UD */
 	size_t buffer_size;
 	uint32_t send_wr, recv_wr, sge, inline_data;
 	enum ibv_mtu mtu;
 	unsigned int qp_access;		/* of both */
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0: plain QPs */
+	uint32_t qkey;			/* UD */
+	struct ibv_srq *srq;		/* of both, or NULL */
 	bool sig_all;
 	bool events;			/* CQs have a channel */
 };
@@ -88,7 +90,7 @@ bool wait_wc(struct ibv_cq *cq, struct ibv_wc *wc);
 bool expect_wc(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status,
 	       struct ibv_wc *wc, const char *what);
 bool expect_event(struct ibv_context *ctx, enum ibv_event_type type,
-		  struct ibv_qp *qp, const char *what);
+		  const void *object, const char *what);
 bool no_event(struct ibv_context *ctx);
 
 #endif /* PAIR_H */

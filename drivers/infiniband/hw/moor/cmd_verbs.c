@@ -101,6 +101,18 @@ void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn)
 		     "it refused to destroy a completion queue");
 }
 
+static u8 moor_cmd_qp_type(enum ib_qp_type type)
+{
+	switch (type) {
+	case IB_QPT_UC:
+		return MOOR_QP_UC;
+	case IB_QPT_UD:
+		return MOOR_QP_UD;
+	default:
+		return MOOR_QP_RC;
+	}
+}
+
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req)
 {
@@ -111,7 +123,7 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		.send_cqn = cpu_to_le32(to_mcq(qp->ibqp.send_cq)->cqn),
 		.recv_cqn = cpu_to_le32(to_mcq(qp->ibqp.recv_cq)->cqn),
 		.cookie = cpu_to_le32(req->cookie),
-		.type = qp->ibqp.qp_type == IB_QPT_UC ? MOOR_QP_UC : MOOR_QP_RC,
+		.type = moor_cmd_qp_type(qp->ibqp.qp_type),
 		.flags = qp->uctx ? 0 : MOOR_QP_FLAG_KERNEL,
 		.log_sq_depth = req->log_sq_depth,
 		.log_sq_stride = req->log_sq_stride,
@@ -130,6 +142,10 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		cmd.rq_doorbell = qp->uctx ? moor_db_location(&qp->db, 1) :
 				  moor_kernel_slot_location(&qp->kernel.rq.slot);
 		cmd.rq = qp->rq.table.xlat;
+	}
+	if (qp->ibqp.srq) {
+		cmd.flags |= MOOR_QP_FLAG_SRQ;
+		cmd.srqn = cpu_to_le32(to_msrq(qp->ibqp.srq)->srqn);
 	}
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
@@ -165,6 +181,79 @@ void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn)
 
 	moor_cmd_end(mdev, &cmd, sizeof(cmd),
 		     "it refused to destroy a queue pair");
+}
+
+int moor_cmd_create_srq(struct moor_dev *mdev, const struct moor_srq *srq)
+{
+	struct moor_cmd_create_srq cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_SRQ,
+		.srqn = cpu_to_le32(srq->srqn),
+		.pd = cpu_to_le32(to_mpd(srq->ibsrq.pd)->pdn),
+		.doorbell = srq->uctx ? moor_db_location(&srq->db, 0) :
+			    moor_kernel_slot_location(&srq->kernel.slot),
+		.flags = srq->uctx ? 0 : MOOR_SRQ_FLAG_KERNEL,
+		.log_depth = srq->log_depth,
+		.log_stride = srq->log_stride,
+		.ring = srq->ring.table.xlat,
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+/* Filled in by the caller, but for the opcode. */
+int moor_cmd_modify_srq(struct moor_dev *mdev, struct moor_cmd_modify_srq *cmd)
+{
+	cmd->hdr.opcode = MOOR_CMD_MODIFY_SRQ;
+	return moor_cmd_exec(mdev, cmd, sizeof(*cmd), NULL, 0);
+}
+
+int moor_cmd_query_srq(struct moor_dev *mdev, u32 srqn,
+		       struct moor_cpl_query_srq *out)
+{
+	struct moor_cmd_query_srq cmd = {
+		.hdr.opcode = MOOR_CMD_QUERY_SRQ,
+		.srqn = cpu_to_le32(srqn),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), out, sizeof(*out));
+}
+
+void moor_cmd_destroy_srq(struct moor_dev *mdev, u32 srqn)
+{
+	struct moor_cmd_destroy_srq cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_SRQ,
+		.srqn = cpu_to_le32(srqn),
+	};
+
+	moor_cmd_end(mdev, &cmd, sizeof(cmd),
+		     "it refused to destroy a shared receive queue");
+}
+
+static int moor_cmd_filter(struct moor_dev *mdev, u8 opcode, u32 qpn,
+			   const union ib_gid *gid)
+{
+	struct moor_cmd_filter cmd = {
+		.hdr.opcode = opcode,
+		.type = MOOR_FILTER_MULTICAST,
+		.qpn = cpu_to_le32(qpn),
+	};
+
+	memcpy(cmd.gid, gid->raw, sizeof(cmd.gid));
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
+int moor_cmd_attach_filter(struct moor_dev *mdev, u32 qpn,
+			   const union ib_gid *gid)
+{
+	return moor_cmd_filter(mdev, MOOR_CMD_ATTACH_FILTER, qpn, gid);
+}
+
+int moor_cmd_detach_filter(struct moor_dev *mdev, u32 qpn,
+			   const union ib_gid *gid)
+{
+	int err = moor_cmd_filter(mdev, MOOR_CMD_DETACH_FILTER, qpn, gid);
+
+	return err && moor_is_dead(mdev) ? 0 : err;
 }
 
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,

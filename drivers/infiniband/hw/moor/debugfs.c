@@ -21,7 +21,7 @@ static bool moor_mr_info_get(struct moor_dev *mdev, u32 slot,
 	const struct moor_mr *mr;
 
 	spin_lock(&keys->lock);
-	mr = keys->slots[slot].mr;
+	mr = moor_keys_mr(keys, slot);
 	if (mr)
 		moor_mr_info_copy(mdev, info, mr);
 	spin_unlock(&keys->lock);

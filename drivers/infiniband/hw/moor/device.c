@@ -35,19 +35,46 @@ static void moor_query_windows(const struct moor_dev *mdev,
 		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW_TYPE_2B;
 }
 
-static void moor_query_odp(struct ib_device_attr *attr)
+static void moor_query_srqs(const struct moor_caps *caps,
+			    struct ib_device_attr *attr)
 {
-	struct ib_odp_caps *caps = &attr->odp_caps;
+	if (!(caps->features & MOOR_FEATURE_SRQ))
+		return;
+	attr->max_srq = 1 << caps->srq_index_bits;
+	attr->max_srq_wr = 1 << caps->max_log_wqe;
+	attr->max_srq_sge = caps->max_sge;
+	attr->device_cap_flags |= IB_DEVICE_SRQ_RESIZE;
+}
+
+static void moor_query_datagrams(const struct moor_caps *caps,
+				 struct ib_device_attr *attr)
+{
+	if (!(caps->features & MOOR_FEATURE_UD))
+		return;
+	attr->max_ah = MOOR_MAX_AH;
+	attr->max_mcast_grp = caps->max_filter;
+	attr->max_mcast_qp_attach = caps->max_filter;
+	attr->max_total_mcast_qp_attach = caps->max_filter;
+}
+
+static void moor_query_odp(const struct moor_caps *caps,
+			   struct ib_device_attr *attr)
+{
+	struct ib_odp_caps *odp = &attr->odp_caps;
 
 	attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
-	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
-	caps->per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND |
-					       IB_ODP_SUPPORT_RECV |
-					       IB_ODP_SUPPORT_WRITE |
-					       IB_ODP_SUPPORT_READ |
-					       IB_ODP_SUPPORT_ATOMIC;
+	odp->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	odp->per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND |
+					      IB_ODP_SUPPORT_RECV |
+					      IB_ODP_SUPPORT_WRITE |
+					      IB_ODP_SUPPORT_READ |
+					      IB_ODP_SUPPORT_ATOMIC;
+	if (caps->features & MOOR_FEATURE_SRQ)
+		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_SRQ_RECV;
 	/* Who receives there cannot make the sender wait (HWI ODP-15). */
-	caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+	odp->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+	if (caps->features & MOOR_FEATURE_UD)
+		odp->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 }
 
 static int moor_query_device(struct ib_device *ibdev,
@@ -82,7 +109,6 @@ static int moor_query_device(struct ib_device *ibdev,
 	attr->max_mr = mdev->keys.size;
 	attr->max_dm_size = caps->dm_size;
 	attr->max_pd = MOOR_MAX_PDN;
-	attr->max_ah = MOOR_MAX_AH;
 	attr->max_cq = caps->max_cq;
 	attr->max_cqe = 1 << caps->max_log_cqe;
 	attr->max_qp = (1 << caps->qp_index_bits) - MOOR_QP_INDEX_FIRST;
@@ -103,8 +129,10 @@ static int moor_query_device(struct ib_device *ibdev,
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_CURR_QP_STATE_MOD;
 	moor_query_windows(mdev, attr);
+	moor_query_srqs(caps, attr);
+	moor_query_datagrams(caps, attr);
 	if (moor_has_odp(mdev))
-		moor_query_odp(attr);
+		moor_query_odp(caps, attr);
 	if (caps->features & MOOR_FEATURE_FAST_REG) {
 		attr->max_fast_reg_page_list_len = MOOR_FAST_MAX_PAGES;
 		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
@@ -127,6 +155,17 @@ static void moor_get_dev_fw_str(struct ib_device *ibdev, char *str)
 		 (u32)FIELD_GET(MOOR_VERSION_MINOR, version));
 }
 
+/**
+ * moor_port_mtu - the largest packet of the port
+ * @mdev: device
+ *
+ * Return: what the interface has room for.
+ */
+enum ib_mtu moor_port_mtu(const struct moor_dev *mdev)
+{
+	return iboe_get_mtu(READ_ONCE(mdev->netdev->mtu));
+}
+
 static int moor_query_port(struct ib_device *ibdev, u32 port,
 			   struct ib_port_attr *attr)
 {
@@ -137,7 +176,7 @@ static int moor_query_port(struct ib_device *ibdev, u32 port,
 			   IB_PORT_PHYS_STATE_LINK_UP :
 			   IB_PORT_PHYS_STATE_DISABLED;
 	attr->max_mtu = IB_MTU_4096;
-	attr->active_mtu = iboe_get_mtu(mdev->netdev->mtu);
+	attr->active_mtu = moor_port_mtu(mdev);
 	attr->gid_tbl_len = mdev->caps.max_gid;
 	attr->pkey_tbl_len = 1;
 	attr->ip_gids = true;
@@ -223,6 +262,7 @@ const struct ib_device_ops moor_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_mw, moor_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, moor_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, moor_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),
 };
 
@@ -230,6 +270,21 @@ const struct ib_device_ops moor_dev_ops = {
 const struct ib_device_ops moor_odp_ops = {
 	.advise_mr = moor_advise_mr,
 	.fill_stat_mr_entry = moor_fill_stat_mr_entry,
+};
+
+/* Of a device that has shared receive queues. */
+const struct ib_device_ops moor_srq_ops = {
+	.create_srq = moor_create_srq,
+	.destroy_srq = moor_destroy_srq,
+	.modify_srq = moor_modify_srq,
+	.post_srq_recv = moor_post_srq_recv,
+	.query_srq = moor_query_srq,
+};
+
+/* Of a device that has datagrams. */
+const struct ib_device_ops moor_mcast_ops = {
+	.attach_mcast = moor_attach_mcast,
+	.detach_mcast = moor_detach_mcast,
 };
 
 /* Of a device that moderates events. */

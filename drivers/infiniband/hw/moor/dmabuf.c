@@ -64,7 +64,7 @@ static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	reg->umem = &dmabuf->umem;
-	err = moor_table_build(mdev, &reg->table, reg->umem, reg->iova);
+	err = moor_table_build(mdev, &reg->table, reg->umem);
 	if (err) {
 		ib_umem_dmabuf_revoke_unlock(dmabuf);
 		ib_umem_release(reg->umem);

@@ -51,6 +51,18 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }
 
+static void moor_srq_event(struct moor_dev *mdev, u32 srqn,
+			   enum ib_event_type type)
+{
+	struct moor_srq *srq = moor_srq_find(mdev, srqn);
+	struct ib_event event = { .device = &mdev->ibdev, .event = type };
+
+	if (!srq || !srq->ibsrq.event_handler)
+		return;
+	event.element.srq = &srq->ibsrq;
+	srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
+}
+
 static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 {
 	switch (type) {
@@ -71,6 +83,15 @@ static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 		return true;
 	case MOOR_EVENT_SQ_DRAINED:
 		moor_qp_event(mdev, number, IB_EVENT_SQ_DRAINED);
+		return true;
+	case MOOR_EVENT_LAST_WQE:
+		moor_qp_event(mdev, number, IB_EVENT_QP_LAST_WQE_REACHED);
+		return true;
+	case MOOR_EVENT_SRQ_LIMIT:
+		moor_srq_event(mdev, number, IB_EVENT_SRQ_LIMIT_REACHED);
+		return true;
+	case MOOR_EVENT_SRQ_ERROR:
+		moor_srq_event(mdev, number, IB_EVENT_SRQ_ERR);
 		return true;
 	case MOOR_EVENT_PORT_UP:
 	case MOOR_EVENT_PORT_DOWN:

@@ -102,6 +102,8 @@ static void moor_hw_fetch_caps(struct moor_dev *mdev)
 	caps->max_mr_size = moor_read64(regs, MOOR_REG_MAX_MR_SIZE);
 	caps->db_pages = moor_read32(regs, MOOR_REG_DB_PAGES);
 	caps->kick_offset = moor_read32(regs, MOOR_REG_KICK_OFFSET);
+	caps->srq_index_bits = moor_read32(regs, MOOR_REG_SRQ_INDEX_BITS);
+	caps->max_filter = moor_read32(regs, MOOR_REG_MAX_FILTER);
 	caps->dm_offset = moor_read64(regs, MOOR_REG_DM_OFFSET);
 	caps->dm_size = caps->features & MOOR_FEATURE_DM ?
 			moor_read64(regs, MOOR_REG_DM_SIZE) : 0;
@@ -145,6 +147,12 @@ static const char *moor_hw_bad_cap(const struct moor_dev *mdev)
 		return "MR_CONSUMER_FIRST";
 	if (caps->qp_index_bits < 2 || caps->qp_index_bits > 24)
 		return "QP_INDEX_BITS";
+	if (caps->features & MOOR_FEATURE_SRQ &&
+	    (!caps->srq_index_bits || caps->srq_index_bits > 24))
+		return "SRQ_INDEX_BITS";
+	if (caps->features & MOOR_FEATURE_UD &&
+	    (!caps->max_filter || caps->max_filter > 1U << 24))
+		return "MAX_FILTER";
 	if (!caps->max_cq || caps->max_cq > S32_MAX)
 		return "MAX_CQ";
 	if (caps->max_eq <= MOOR_EQ_COMPLETION ||

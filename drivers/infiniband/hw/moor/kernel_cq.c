@@ -249,10 +249,11 @@ void moor_cqs_leave(struct moor_qp *qp)
 		moor_cq_remove(qp->ibqp.recv_cq, &users[1]);
 }
 
-static void moor_cq_forget_qp(struct ib_cq *ibcq, u32 qpn)
+static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
 {
 	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
 	struct moor_cqe *cqe;
+	u64 wr_id;
 	u32 i;
 
 	spin_lock_irq(&kcq->lock);
@@ -260,9 +261,13 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, u32 qpn)
 		cqe = moor_cqe_at(kcq, i);
 		if (!cqe)
 			break;
+		if (le32_to_cpu(cqe->qpn) != qp->qpn)
+			continue;
+		/* A queue that others share goes on. */
+		if (cqe->opcode & MOOR_CQE_RECV && qp->ibqp.srq)
+			moor_srq_complete(to_msrq(qp->ibqp.srq), cqe, &wr_id);
 		/* 0 is nobody's number. */
-		if (le32_to_cpu(cqe->qpn) == qpn)
-			cqe->qpn = 0;
+		cqe->qpn = 0;
 	}
 	spin_unlock_irq(&kcq->lock);
 }
@@ -273,7 +278,7 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, u32 qpn)
  */
 void moor_cqs_forget(struct moor_qp *qp)
 {
-	moor_cq_forget_qp(qp->ibqp.send_cq, qp->qpn);
+	moor_cq_forget_qp(qp->ibqp.send_cq, qp);
 	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
-		moor_cq_forget_qp(qp->ibqp.recv_cq, qp->qpn);
+		moor_cq_forget_qp(qp->ibqp.recv_cq, qp);
 }

@@ -39,14 +39,22 @@ static void moor_kernel_wq_release(struct moor_dev *mdev,
 	kvfree(wq->wr_id);
 }
 
-/* Depths and strides that hold what is asked for, and the segment of REG_MR. */
-static void moor_kernel_qp_sizes(const struct ib_qp_cap *cap,
+/*
+ * Depths and strides that hold what is asked for, and the segment of REG_MR, or that of
+ * an address.
+ */
+static void moor_kernel_qp_sizes(const struct moor_qp *qp,
+				 const struct ib_qp_cap *cap,
 				 struct moor_create_qp_req *req)
 {
 	u32 payload = max3(cap->max_send_sge * sizeof(struct moor_sge) +
 			   sizeof(struct moor_wqe_atomic),
 			   cap->max_inline_data, sizeof(struct moor_wqe_reg));
 
+	if (moor_qp_is_ud(qp))
+		payload = max_t(u32, cap->max_inline_data,
+				cap->max_send_sge * sizeof(struct moor_sge)) +
+			  sizeof(struct moor_wqe_ud);
 	if (cap->max_send_wr) {
 		req->log_sq_depth = order_base_2(cap->max_send_wr);
 		req->log_sq_stride =
@@ -78,7 +86,7 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 	struct moor_kernel_qp *kqp = &qp->kernel;
 	int err = 0;
 
-	moor_kernel_qp_sizes(&attr->cap, req);
+	moor_kernel_qp_sizes(qp, &attr->cap, req);
 	if (req->log_sq_stride > MOOR_MAX_LOG_STRIDE ||
 	    req->log_rq_stride > MOOR_MAX_LOG_STRIDE)
 		return -EINVAL;

@@ -18,6 +18,7 @@
 struct moor_cq;
 struct moor_dev;
 struct moor_qp;
+struct moor_srq;
 
 /**
  * struct moor_kernel_page - a doorbell page of the driver's
@@ -92,6 +93,47 @@ struct moor_kernel_wq {
 	u8 log_stride;
 	u32 head;
 	u32 tail;
+	struct moor_kernel_slot slot;
+};
+
+/* Ends a list of free entries. */
+#define MOOR_SRQ_WR_NONE	(~0U)
+
+/**
+ * struct moor_srq_wr - a receive of a shared receive queue
+ * @wr_id: what its completion gives its poster
+ * @index: of its WQE
+ * @posted: it has not completed
+ * @next: the next free entry
+ */
+struct moor_srq_wr {
+	u64 wr_id;
+	u32 index;
+	bool posted;
+	u32 next;
+};
+
+/**
+ * struct moor_kernel_srq - what a shared receive queue of the kernel has beside
+ * @lock: protects the rest, the WQEs from @head on, and the value of the slot;
+ *	nests inside the locks of CQs
+ * @ring: WQEs. Each names its entry in @wrs: receives complete in any order, so
+ *	that a slot may be another's before its first WQE has completed
+ * @wrs: as many entries as WQEs: who has one has a slot, too
+ * @free: first free entry, or MOOR_SRQ_WR_NONE
+ * @mask: WQEs - 1
+ * @log_stride: log2 of the bytes of a WQE
+ * @head: free-running index of the next WQE
+ * @slot: doorbell
+ */
+struct moor_kernel_srq {
+	spinlock_t lock;	/* protects the rest, WQEs from head on, the slot */
+	struct moor_kernel_ring ring;
+	struct moor_srq_wr *wrs;
+	u32 free;
+	u32 mask;
+	u8 log_stride;
+	u32 head;
 	struct moor_kernel_slot slot;
 };
 
@@ -173,12 +215,22 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 void moor_kernel_qp_release(struct moor_qp *qp);
 void moor_kernel_qp_reset(struct moor_qp *qp);
 
+/* kernel_srq.c */
+int moor_kernel_srq_init(struct moor_srq *srq, u32 max_wr);
+void moor_kernel_srq_release(struct moor_srq *srq);
+bool moor_srq_complete(struct moor_srq *srq, const struct moor_cqe *cqe,
+		       u64 *wr_id);
+int moor_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad_wr);
+
 /* poll.c */
 bool moor_cq_has_work(struct moor_cq *cq);
 struct moor_cqe *moor_cqe_at(const struct moor_kernel_cq *kcq, u32 index);
 int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 
 /* post.c */
+int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges, int num,
+		  u32 max);
 int moor_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		   const struct ib_send_wr **bad_wr);
 int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,

@@ -112,20 +112,28 @@ static u32 moor_key_nonce(const struct moor_keys *keys, u32 slot, u32 count)
 	return high << low_bits | low;
 }
 
-/* Takes a free index. */
-static int moor_keys_take(struct moor_keys *keys, u32 *slot, u32 *key)
+/* The index that has been free longest. */
+static int moor_keys_take(struct moor_keys *keys, u32 *slot)
 {
-	u32 nonce;
+	int err = -ENOMEM;
 
-	lockdep_assert_held(&keys->lock);
-	if (keys->head == keys->tail)
-		return -ENOMEM;
-	*slot = keys->queue[keys->head % keys->size];
-	keys->head++;
-	nonce = moor_key_nonce(keys, *slot, keys->slots[*slot].count++);
-	*key = ((*slot + keys->first) << keys->nonce_bits | nonce) <<
+	spin_lock(&keys->lock);
+	if (keys->head != keys->tail) {
+		*slot = keys->queue[keys->head % keys->size];
+		keys->head++;
+		err = 0;
+	}
+	spin_unlock(&keys->lock);
+	return err;
+}
+
+/* The next key of an index, which is the caller's: no lock is needed for that. */
+static u32 moor_keys_next(struct moor_keys *keys, u32 slot)
+{
+	u32 nonce = moor_key_nonce(keys, slot, keys->slots[slot].count++);
+
+	return ((slot + keys->first) << keys->nonce_bits | nonce) <<
 	       keys->nonce_shift;
-	return 0;
 }
 
 /**
@@ -141,14 +149,14 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 	u32 slot;
 	int err;
 
-	spin_lock(&keys->lock);
-	err = moor_keys_take(keys, &slot, &mr->key);
-	if (!err) {
-		keys->slots[slot].mr = mr;
-		WRITE_ONCE(keys->slots[slot].moving, mr->reg.dmabuf);
-	}
-	spin_unlock(&keys->lock);
-	return err;
+	err = moor_keys_take(keys, &slot);
+	if (err)
+		return err;
+	mr->key = moor_keys_next(keys, slot);
+	WRITE_ONCE(keys->slots[slot].moving, mr->reg.dmabuf);
+	/* Pairs with moor_keys_mr(): who finds it finds it complete. */
+	smp_store_release(&keys->slots[slot].mr, mr);
+	return 0;
 }
 
 /**
@@ -164,12 +172,24 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
 	u32 slot;
 	int err;
 
-	spin_lock(&keys->lock);
-	err = moor_keys_take(keys, &slot, key);
-	spin_unlock(&keys->lock);
+	err = moor_keys_take(keys, &slot);
 	if (!err)
-		*key |= get_random_u8();
+		*key = moor_keys_next(keys, slot) | get_random_u8();
 	return err;
+}
+
+/**
+ * moor_keys_mr - the MR that has an index
+ * @keys: range
+ * @slot: index in it
+ *
+ * Return: the MR, which exists as long as the caller holds the lock, or NULL.
+ */
+struct moor_mr *moor_keys_mr(struct moor_keys *keys, u32 slot)
+{
+	lockdep_assert_held(&keys->lock);
+	/* Pairs with moor_key_alloc(). */
+	return smp_load_acquire(&keys->slots[slot].mr);
 }
 
 /**
@@ -217,7 +237,7 @@ void moor_key_free(struct moor_dev *mdev, u32 key)
 	u32 slot = index - keys->first;
 
 	spin_lock(&keys->lock);
-	keys->slots[slot].mr = NULL;
+	WRITE_ONCE(keys->slots[slot].mr, NULL);
 	keys->queue[keys->tail % keys->size] = slot;
 	keys->tail++;
 	spin_unlock(&keys->lock);

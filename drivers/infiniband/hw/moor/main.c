@@ -219,6 +219,10 @@ static int moor_register(struct moor_dev *mdev)
 	ib_set_device_ops(ibdev, &moor_dev_ops);
 	if (moor_has_odp(mdev))
 		ib_set_device_ops(ibdev, &moor_odp_ops);
+	if (mdev->caps.features & MOOR_FEATURE_SRQ)
+		ib_set_device_ops(ibdev, &moor_srq_ops);
+	if (mdev->caps.features & MOOR_FEATURE_UD)
+		ib_set_device_ops(ibdev, &moor_mcast_ops);
 	if (mdev->caps.features & MOOR_FEATURE_CQ_MODERATION) {
 		ib_set_device_ops(ibdev, &moor_moderation_ops);
 		ibdev->use_cq_dim = true;
@@ -258,14 +262,15 @@ static struct moor_dev *moor_alloc_dev(struct moor_function *function)
 	ida_init(&mdev->pdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
 	xa_init_flags(&mdev->qps, XA_FLAGS_ALLOC);
+	xa_init_flags(&mdev->srqs, XA_FLAGS_ALLOC);
 	xa_init(&mdev->fast_mrs);
 	return mdev;
 }
 
 static void moor_free_dev(struct moor_dev *mdev)
 {
-	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->cqs) ||
-		!xa_empty(&mdev->fast_mrs));
+	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->srqs) ||
+		!xa_empty(&mdev->cqs) || !xa_empty(&mdev->fast_mrs));
 	ida_destroy(&mdev->pdns);
 	mutex_destroy(&mdev->kill_lock);
 	ib_dealloc_device(&mdev->ibdev);

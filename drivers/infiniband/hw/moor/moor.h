@@ -60,6 +60,8 @@
  * @max_mr_size: bytes of a memory region
  * @db_pages: doorbell pages
  * @kick_offset: of the kick pages in BAR4
+ * @srq_index_bits: log2 of the number of SRQs
+ * @max_filter: filters
  * @dm_offset: of the on-NIC memory in BAR4
  * @dm_size: bytes of it, 0: none
  */
@@ -88,6 +90,8 @@ struct moor_caps {
 	u64 max_mr_size;
 	u32 db_pages;
 	u32 kick_offset;
+	u32 srq_index_bits;
+	u32 max_filter;
 	u64 dm_offset;
 	u64 dm_size;
 };
@@ -230,9 +234,14 @@ struct moor_pd {
 	atomic_t mws_gone;
 };
 
+/**
+ * struct moor_ah - an address handle
+ * @ibah: the core's
+ * @segment: what of an address segment it knows; the rest is the work request's
+ */
 struct moor_ah {
 	struct ib_ah ibah;
-	u8 dmac[ETH_ALEN];
+	struct moor_wqe_ud segment;
 };
 
 /* A ring in a process's memory. */
@@ -250,6 +259,32 @@ struct moor_cq {
 	struct mutex resize_lock;	/* protects ring and ibcq.cqe */
 	struct moor_ring ring;
 	struct moor_kernel_cq kernel;	/* a user's has no part in it */
+};
+
+/**
+ * struct moor_srq - a shared receive queue
+ * @ibsrq: the core's
+ * @srqn: its number
+ * @db: a user's doorbell
+ * @uctx: a user's context
+ * @lock: protects @ring, @log_depth; orders modifications
+ * @ring: WQEs; a kernel user's has no umem
+ * @log_depth: log2 of them
+ * @log_stride: log2 of the bytes of one
+ * @max_sge: SGEs that were asked for
+ * @kernel: a user's has no part in it
+ */
+struct moor_srq {
+	struct ib_srq ibsrq;
+	u32 srqn;
+	struct moor_db db;
+	struct moor_ucontext *uctx;
+	struct mutex lock;		/* protects ring, log_depth; orders modifications */
+	struct moor_ring ring;
+	u8 log_depth;
+	u8 log_stride;
+	u32 max_sge;
+	struct moor_kernel_srq kernel;
 };
 
 struct moor_qp {
@@ -323,6 +358,7 @@ struct moor_function {
  *	whoever erases from it calls moor_eq_sync() for all EQs before freeing.
  * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
  * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
+ * @srqs: SRQs by index, likewise
  * @nodes: pool of table nodes
  * @keys: keys of plain MRs
  * @mw_keys: keys of windows
@@ -364,6 +400,7 @@ struct moor_dev {
 	struct xarray cqs;
 	u32 next_cqn;
 	struct xarray qps;
+	struct xarray srqs;
 	struct moor_node_pool nodes;
 	struct moor_keys keys;
 	struct moor_keys mw_keys;
@@ -404,6 +441,16 @@ static inline struct moor_cq *to_mcq(struct ib_cq *ibcq)
 static inline struct moor_qp *to_mqp(struct ib_qp *ibqp)
 {
 	return container_of(ibqp, struct moor_qp, ibqp);
+}
+
+static inline struct moor_srq *to_msrq(struct ib_srq *ibsrq)
+{
+	return container_of(ibsrq, struct moor_srq, ibsrq);
+}
+
+static inline bool moor_qp_is_ud(const struct moor_qp *qp)
+{
+	return qp->ibqp.qp_type == IB_QPT_UD;
 }
 
 static inline bool moor_has_odp(const struct moor_dev *mdev)
@@ -471,6 +518,15 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		      struct moor_cpl_query_qp *out);
 void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
+int moor_cmd_create_srq(struct moor_dev *mdev, const struct moor_srq *srq);
+int moor_cmd_modify_srq(struct moor_dev *mdev, struct moor_cmd_modify_srq *cmd);
+int moor_cmd_query_srq(struct moor_dev *mdev, u32 srqn,
+		       struct moor_cpl_query_srq *out);
+void moor_cmd_destroy_srq(struct moor_dev *mdev, u32 srqn);
+int moor_cmd_attach_filter(struct moor_dev *mdev, u32 qpn,
+			   const union ib_gid *gid);
+int moor_cmd_detach_filter(struct moor_dev *mdev, u32 qpn,
+			   const union ib_gid *gid);
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 		     const u8 *smac, const union ib_gid *gid);
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
@@ -518,6 +574,10 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
 extern const struct ib_device_ops moor_dev_ops;
 extern const struct ib_device_ops moor_moderation_ops;
 extern const struct ib_device_ops moor_odp_ops;
+extern const struct ib_device_ops moor_srq_ops;
+extern const struct ib_device_ops moor_mcast_ops;
+
+enum ib_mtu moor_port_mtu(const struct moor_dev *mdev);
 
 /* gid.c */
 int moor_add_gid(const struct ib_gid_attr *attr, void **context);
@@ -537,6 +597,14 @@ int moor_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
 		   struct ib_udata *udata);
 int moor_destroy_ah(struct ib_ah *ibah, u32 flags);
 
+/* number.c */
+int moor_number_alloc(struct xarray *objects, u32 bits, u32 first, void *object,
+		      u32 *number);
+
+/* mcast.c */
+int moor_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int moor_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+
 /* cq.c */
 int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe);
 int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
@@ -552,12 +620,26 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init_attr);
 int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int moor_check_queue(const struct moor_dev *mdev, u64 addr, u8 log_depth,
+		     u8 log_stride, u8 min_log_stride, u32 max_wr,
+		     u32 wqe_bytes);
+int moor_pin_queue(struct moor_dev *mdev, struct moor_ring *ring, u64 addr,
+		   u8 log_depth, u8 log_stride);
 struct moor_qp *moor_qp_find(struct moor_dev *mdev, u32 qpn);
 struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm);
 
 /* qp_modify.c */
 int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata);
+
+/* srq.c */
+int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
+		    struct ib_udata *udata);
+int moor_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+		    enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int moor_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int moor_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+struct moor_srq *moor_srq_find(struct moor_dev *mdev, u32 srqn);
 
 /* debugfs.c */
 void moor_debugfs_init(void);

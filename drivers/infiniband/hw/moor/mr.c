@@ -175,9 +175,7 @@ int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 		return moor_refusal_of_pin(why, reg->start, reg->length,
 					   PTR_ERR(reg->umem));
 
-	/* With addresses from 0 the table goes by those of the process. */
-	err = moor_table_build(mdev, &reg->table, reg->umem,
-			       reg->zero_based ? reg->start : reg->iova);
+	err = moor_table_build(mdev, &reg->table, reg->umem);
 	if (err) {
 		why->reason = moor_refusal_of_errno(err);
 		ib_umem_release(reg->umem);

@@ -70,8 +70,9 @@ struct moor_key_slot {
 
 /**
  * struct moor_keys - the keys of a range of the context table (HWI 6.2)
- * @lock: protects the rest and, while an MR is in @slots, that it exists
- * @slots: by index
+ * @lock: protects the rest and, while an MR is in @slots, that it exists; taken
+ *	by every registration, so nothing is computed under it
+ * @slots: by index; of one that is not free, its user's
  * @queue: free indices, the one that has been free longest at @head
  * @head: free-running
  * @tail: free-running
@@ -322,23 +323,28 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key);
 void moor_key_free(struct moor_dev *mdev, u32 key);
 u32 moor_key_index(const struct moor_dev *mdev, u32 key);
 bool moor_key_is_moving(const struct moor_dev *mdev, u32 key);
+struct moor_mr *moor_keys_mr(struct moor_keys *keys, u32 slot);
 u32 moor_keys_used(struct moor_keys *keys);
 
 /* xlat.c */
 int moor_nodes_init(struct moor_dev *mdev);
 void moor_nodes_destroy(struct moor_dev *mdev);
+struct moor_node *moor_table_add_node(struct moor_dev *mdev,
+				      struct moor_table *table);
 int moor_table_alloc_nodes(struct moor_dev *mdev, struct moor_table *table,
 			   u32 want);
-int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
-		     struct ib_umem *umem, u64 iova);
 void moor_table_free(struct moor_dev *mdev, struct moor_table *table);
+int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
+		  struct ib_umem *umem);
+void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
+
+/* xlat_tree.c */
+int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
+		     struct ib_umem *umem);
 int moor_table_reserve(struct moor_dev *mdev, struct moor_table *table,
 		       u64 start, u64 length);
 int moor_table_fill(struct moor_table *table, struct ib_umem *umem);
 void moor_table_empty(struct moor_table *table);
-int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
-		  struct ib_umem *umem);
-void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring);
 
 /* mr_table.c */
 int moor_mr_table_init(struct moor_dev *mdev);

@@ -215,6 +215,7 @@ struct moor_fault_queue {
  * @lock: protects @mdev and what is done with it
  * @mdev: device; NULL when the QP is gone
  * @pdn: the QP's protection domain
+ * @srq_pdn: that of the receives that it takes from an SRQ, or the same
  * @qpn: the QP's number, for people
  * @half: requester, responder
  */
@@ -224,6 +225,7 @@ struct moor_pager {
 	struct mutex lock;		/* protects mdev */
 	struct moor_dev *mdev;
 	u32 pdn;
+	u32 srq_pdn;
 	u32 qpn;
 	struct moor_half half[2];
 };
@@ -297,7 +299,7 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn);
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh);
-struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn);
+struct moor_pager *moor_pager_new(const struct moor_qp *qp);
 void moor_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);

@@ -224,7 +224,7 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
 		return ERR_PTR(-EINVAL);
 	if (index < keys->first)
 		return ERR_PTR(-ENOENT);
-	mr = keys->slots[index - keys->first].mr;
+	mr = moor_keys_mr(keys, index - keys->first);
 	if (!mr || mr->key != key)
 		return ERR_PTR(-ENOENT);
 	if (mr->reg.pdn != pdn)
@@ -321,6 +321,8 @@ static struct moor_odp *moor_half_find(struct moor_half *half, u32 key)
 	mutex_lock(&pager->lock);
 	if (pager->mdev)
 		odp = moor_odp_get(pager->mdev, key, pager->pdn);
+	if (odp == ERR_PTR(-EPERM))
+		odp = moor_odp_get(pager->mdev, key, pager->srq_pdn);
 	mutex_unlock(&pager->lock);
 	return odp;
 }
@@ -336,6 +338,9 @@ static int moor_half_fault_dmabuf(struct moor_half *half,
 	mutex_lock(&pager->lock);
 	if (pager->mdev)
 		dmabuf = moor_dmabuf_get(pager->mdev, fault->key, pager->pdn);
+	if (dmabuf == ERR_PTR(-EPERM))
+		dmabuf = moor_dmabuf_get(pager->mdev, fault->key,
+					 pager->srq_pdn);
 	mutex_unlock(&pager->lock);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
@@ -434,12 +439,11 @@ static void moor_half_work_dmabuf(struct work_struct *work)
 
 /**
  * moor_pager_new - who is to answer the page requests of a QP
- * @mdev: device
- * @pdn: the QP's protection domain
+ * @qp: QP of a process
  *
  * Return: it, for moor_pager_close(), or NULL.
  */
-struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn)
+struct moor_pager *moor_pager_new(const struct moor_qp *qp)
 {
 	struct moor_pager *pager = kzalloc_obj(*pager);
 	struct moor_half *half;
@@ -448,8 +452,10 @@ struct moor_pager *moor_pager_new(struct moor_dev *mdev, u32 pdn)
 		return NULL;
 	kref_init(&pager->ref);
 	mutex_init(&pager->lock);
-	pager->mdev = mdev;
-	pager->pdn = pdn;
+	pager->mdev = to_mdev(qp->ibqp.device);
+	pager->pdn = to_mpd(qp->ibqp.pd)->pdn;
+	pager->srq_pdn = qp->ibqp.srq ? to_mpd(qp->ibqp.srq->pd)->pdn :
+					pager->pdn;
 	for (half = pager->half; half < pager->half + 2; half++) {
 		half->pager = pager;
 		spin_lock_init(&half->lock);

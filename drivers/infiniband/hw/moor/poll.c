@@ -40,6 +40,12 @@ struct moor_cqe *moor_cqe_at(const struct moor_kernel_cq *kcq, u32 index)
 	return cqe;
 }
 
+static const u8 moor_network_types[] = {
+	[MOOR_NETWORK_ROCE_V1]	= RDMA_NETWORK_ROCE_V1,
+	[MOOR_NETWORK_IPV4]	= RDMA_NETWORK_IPV4,
+	[MOOR_NETWORK_IPV6]	= RDMA_NETWORK_IPV6,
+};
+
 /* The queue pair of a CQE, if it completes here. */
 static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
 				   const struct moor_cqe *cqe)
@@ -54,24 +60,60 @@ static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
 	return NULL;
 }
 
-/* The queue whose WQE a CQE ends, or NULL if there is no such WQE. */
-static struct moor_kernel_wq *moor_cqe_wq(const struct moor_cq *cq,
-					  struct moor_qp *qp, bool recv,
-					  u32 index)
+/* Take a WQE off its queue, with all before it. Return: false if there is none. */
+static bool moor_wq_complete(struct moor_qp *qp, bool recv,
+			     const struct moor_cqe *cqe, u64 *wr_id)
 {
 	struct moor_kernel_wq *wq = recv ? &qp->kernel.rq : &qp->kernel.sq;
+	u32 index = le32_to_cpu(cqe->wqe_index);
+
+	if (index - wq->tail >= READ_ONCE(wq->head) - wq->tail)
+		return false;
+	*wr_id = wq->wr_id[index & wq->mask];
+	if (unlikely(cqe->status) && !recv)
+		moor_fast_failed(qp, index);
+	/* Who posts may have their slots: pairs with moor_wq_is_full(). */
+	smp_store_release(&wq->tail, index + 1);
+	return true;
+}
+
+/* The same, of whichever queue the CQE is. */
+static bool moor_cqe_complete(const struct moor_cq *cq, struct moor_qp *qp,
+			      const struct moor_cqe *cqe, u64 *wr_id)
+{
+	bool recv = cqe->opcode & MOOR_CQE_RECV;
 
 	if (&cq->ibcq != (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq))
-		return NULL;
-	if (index - wq->tail >= READ_ONCE(wq->head) - wq->tail)
-		return NULL;
-	return wq;
+		return false;
+	if (recv && qp->ibqp.srq)
+		return moor_srq_complete(to_msrq(qp->ibqp.srq), cqe, wr_id);
+	return moor_wq_complete(qp, recv, cqe, wr_id);
 }
 
 static void moor_fill_send_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
 {
 	if (cqe->opcode < ARRAY_SIZE(moor_wc_opcodes))
 		wc->opcode = moor_wc_opcodes[cqe->opcode];
+}
+
+/* What of a datagram only its completion tells (HWI UD-13). */
+static void moor_fill_datagram(struct ib_wc *wc, const struct moor_cqe *cqe)
+{
+	u16 vlan = le16_to_cpu(cqe->vlan);
+
+	wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_SMAC;
+	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
+	wc->sl = cqe->priority;
+	wc->port_num = MOOR_PORT;
+	memcpy(wc->smac, cqe->smac, ETH_ALEN);
+	if (vlan != MOOR_GID_NO_VLAN) {
+		wc->wc_flags |= IB_WC_WITH_VLAN;
+		wc->vlan_id = vlan;
+	}
+	if (cqe->network && cqe->network < ARRAY_SIZE(moor_network_types)) {
+		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
+		wc->network_hdr_type = moor_network_types[cqe->network];
+	}
 }
 
 static void moor_fill_recv_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
@@ -86,6 +128,8 @@ static void moor_fill_recv_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
 		wc->wc_flags = IB_WC_WITH_IMM;
 		wc->ex.imm_data = cqe->imm;
 	}
+	if (cqe->flags & MOOR_CQE_FLAG_GRH)
+		moor_fill_datagram(wc, cqe);
 }
 
 /*
@@ -96,19 +140,17 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 			  struct ib_wc *wc)
 {
 	struct moor_qp *qp = moor_cqe_qp(&cq->kernel, cqe);
-	u32 index = le32_to_cpu(cqe->wqe_index);
 	bool recv = cqe->opcode & MOOR_CQE_RECV;
-	struct moor_kernel_wq *wq;
+	u64 wr_id;
 
 	if (!qp)
 		return false;
-	wq = moor_cqe_wq(cq, qp, recv, index);
-	if (!wq) {
+	if (!moor_cqe_complete(cq, qp, cqe, &wr_id)) {
 		moor_hw_kill_later(to_mdev(cq->ibcq.device));
 		return false;
 	}
 	*wc = (struct ib_wc){
-		.wr_id = wq->wr_id[index & wq->mask],
+		.wr_id = wr_id,
 		.status = min_t(u8, cqe->status, IB_WC_GENERAL_ERR),
 		.vendor_err = cqe->syndrome,
 		.byte_len = le32_to_cpu(cqe->byte_len),
@@ -118,10 +160,6 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 		moor_fill_recv_wc(wc, cqe);
 	else
 		moor_fill_send_wc(wc, cqe);
-	if (unlikely(wc->status) && !recv)
-		moor_fast_failed(qp, index);
-	/* With it all before it have ended: who posts may have their slots. */
-	smp_store_release(&wq->tail, index + 1);
 	return true;
 }
 

@@ -6,8 +6,17 @@
 
 #include "moor.h"
 
-static int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges,
-			 int num, u32 max)
+/**
+ * moor_put_sges - a scatter/gather list as the device reads it
+ * @to: where it goes
+ * @sges: list
+ * @num: entries of it
+ * @max: most that there may be
+ *
+ * Return: 0 or -EINVAL.
+ */
+int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges, int num,
+		  u32 max)
 {
 	int i;
 
@@ -21,19 +30,27 @@ static int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges,
 	return 0;
 }
 
-/* The data itself; addresses are the kernel's own here. */
-static int moor_put_inline(struct moor_sq_wqe *wqe,
-			   const struct ib_send_wr *wr, u32 max)
+/* Where SGEs or inline data of a message start. */
+static void *moor_wqe_data(const struct moor_qp *qp, struct moor_sq_wqe *wqe)
 {
+	return (u8 *)(wqe + 1) +
+	       (moor_qp_is_ud(qp) ? sizeof(struct moor_wqe_ud) : 0);
+}
+
+/* The data itself; addresses are the kernel's own here. */
+static int moor_put_inline(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+			   const struct ib_send_wr *wr)
+{
+	u8 *to = moor_wqe_data(qp, wqe);
 	u32 length = 0;
 	int i;
 
 	for (i = 0; i < wr->num_sge; i++) {
 		const struct ib_sge *sge = &wr->sg_list[i];
 
-		if (sge->length > max - length)
+		if (sge->length > qp->cap.max_inline_data - length)
 			return -EINVAL;
-		memcpy((u8 *)(wqe + 1) + length,
+		memcpy(to + length,
 		       (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
@@ -47,10 +64,10 @@ static int moor_put_data(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
 			 const struct ib_send_wr *wr)
 {
 	if (wr->send_flags & IB_SEND_INLINE)
-		return moor_put_inline(wqe, wr, qp->cap.max_inline_data);
+		return moor_put_inline(qp, wqe, wr);
 	wqe->num_sge = wr->num_sge;
-	return moor_put_sges((struct moor_sge *)(wqe + 1), wr->sg_list,
-			     wr->num_sge, qp->cap.max_send_sge);
+	return moor_put_sges(moor_wqe_data(qp, wqe), wr->sg_list, wr->num_sge,
+			     qp->cap.max_send_sge);
 }
 
 static void moor_put_remote(struct moor_sq_wqe *wqe, u64 addr, u32 rkey)
@@ -97,19 +114,35 @@ static int moor_put_atomic(struct moor_sq_wqe *wqe, const struct ib_send_wr *wr)
 			     1);
 }
 
-/* Opcodes that UC does not have (HWI UC-1). */
-static bool moor_is_of_rc(enum ib_wr_opcode opcode)
+/* Where a datagram goes (HWI UD-1). */
+static void moor_put_address(struct moor_sq_wqe *wqe, const struct ib_ud_wr *wr)
 {
-	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_SEND_WITH_INV ||
-	       opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+	struct moor_wqe_ud *segment = (struct moor_wqe_ud *)(wqe + 1);
+
+	*segment = to_mah(wr->ah)->segment;
+	segment->pkey_index = cpu_to_le16(wr->pkey_index);
+	segment->dest_qpn = cpu_to_le32(wr->remote_qpn);
+	segment->qkey = cpu_to_le32(wr->remote_qkey);
+}
+
+/* Is it an operation of the queue pair's type (HWI UC-1, UD-1)? */
+static bool moor_has_opcode(const struct moor_qp *qp, enum ib_wr_opcode opcode)
+{
+	if (moor_qp_is_ud(qp))
+		return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM;
+	return qp->ibqp.qp_type == IB_QPT_RC ||
+	       (opcode != IB_WR_RDMA_READ && opcode != IB_WR_SEND_WITH_INV &&
+		opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
+		opcode != IB_WR_ATOMIC_FETCH_AND_ADD);
 }
 
 static int moor_put_wqe(struct moor_qp *qp, struct moor_sq_wqe *wqe,
 			const struct ib_send_wr *wr)
 {
-	if (qp->ibqp.qp_type != IB_QPT_RC && moor_is_of_rc(wr->opcode))
+	if (!moor_has_opcode(qp, wr->opcode))
 		return -EINVAL;
+	if (moor_qp_is_ud(qp))
+		moor_put_address(wqe, ud_wr(wr));
 
 	switch (wr->opcode) {
 	case IB_WR_RDMA_WRITE:

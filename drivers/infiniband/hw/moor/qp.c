@@ -5,45 +5,14 @@
  */
 
 #include <linux/pid.h>
-#include <linux/random.h>
 #include <rdma/ib_cache.h>
 
 #include "moor.h"
 
-#define MOOR_QPN_BITS		24
-#define MOOR_QPN_TRIES		16
-
-/*
- * QP numbers are not to be guessed by a peer: the index is random, and so are
- * the bits above it. They tell a late event or packet of a QP that is gone from
- * one of its index's next owner.
- */
 static int moor_qp_alloc_qpn(struct moor_dev *mdev, struct moor_qp *qp)
 {
-	u32 bits = mdev->caps.qp_index_bits;
-	u32 last = BIT(bits) - 1;
-	u32 index;
-	int try, err;
-
-	for (try = 0; try < MOOR_QPN_TRIES; try++) {
-		index = get_random_u32_inclusive(MOOR_QP_INDEX_FIRST, last);
-		err = xa_insert(&mdev->qps, index, qp, GFP_KERNEL);
-		if (err != -EBUSY)
-			break;
-	}
-	/* Nearly full: search from there on, then from the start. */
-	if (err == -EBUSY)
-		err = xa_alloc(&mdev->qps, &index, qp, XA_LIMIT(index, last),
-			       GFP_KERNEL);
-	if (err == -EBUSY)
-		err = xa_alloc(&mdev->qps, &index, qp,
-			       XA_LIMIT(MOOR_QP_INDEX_FIRST, last),
-			       GFP_KERNEL);
-	if (err)
-		return -ENOMEM;
-	qp->qpn = index | get_random_u32_below(BIT(MOOR_QPN_BITS - bits)) <<
-		  bits;
-	return 0;
+	return moor_number_alloc(&mdev->qps, mdev->caps.qp_index_bits,
+				 MOOR_QP_INDEX_FIRST, qp, &qp->qpn);
 }
 
 static u32 moor_qp_index(const struct moor_dev *mdev, u32 qpn)
@@ -103,8 +72,16 @@ struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm)
 
 static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type)
 {
-	return type == IB_QPT_RC ||
-	       (type == IB_QPT_UC && mdev->caps.features & MOOR_FEATURE_UC);
+	switch (type) {
+	case IB_QPT_RC:
+		return true;
+	case IB_QPT_UC:
+		return mdev->caps.features & MOOR_FEATURE_UC;
+	case IB_QPT_UD:
+		return mdev->caps.features & MOOR_FEATURE_UD;
+	default:
+		return false;
+	}
 }
 
 static int moor_qp_check_attr(const struct moor_dev *mdev,
@@ -114,7 +91,7 @@ static int moor_qp_check_attr(const struct moor_dev *mdev,
 
 	if (!moor_qp_has_type(mdev, attr->qp_type))
 		return -EOPNOTSUPP;
-	if (attr->create_flags || attr->srq || attr->rwq_ind_tbl)
+	if (attr->create_flags || attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq)
 		return -EINVAL;
@@ -127,10 +104,21 @@ static int moor_qp_check_attr(const struct moor_dev *mdev,
 	return 0;
 }
 
-/* What of a work queue its process has chosen: must fit what it asked for. */
-static int moor_qp_check_queue(const struct moor_dev *mdev, u64 addr,
-			       u8 log_depth, u8 log_stride, u8 min_log_stride,
-			       u32 max_wr, u32 wqe_bytes)
+/**
+ * moor_check_queue - is a work queue as a process may choose it?
+ * @mdev: device
+ * @addr: where it is
+ * @log_depth: log2 of its WQEs
+ * @log_stride: log2 of the bytes of one
+ * @min_log_stride: the least
+ * @max_wr: WQEs that the process has asked for
+ * @wqe_bytes: bytes of one, as it has asked for them
+ *
+ * Return: 0 or -EINVAL.
+ */
+int moor_check_queue(const struct moor_dev *mdev, u64 addr, u8 log_depth,
+		     u8 log_stride, u8 min_log_stride, u32 max_wr,
+		     u32 wqe_bytes)
 {
 	/* No requests, no queue. */
 	if (!max_wr)
@@ -145,31 +133,42 @@ static int moor_qp_check_queue(const struct moor_dev *mdev, u64 addr,
 	return 0;
 }
 
-static int moor_qp_check_req(const struct moor_dev *mdev,
+static int moor_qp_check_req(const struct moor_qp *qp,
 			     const struct moor_create_qp_req *req,
 			     const struct ib_qp_cap *cap)
 {
+	const struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 	u32 payload = max_t(u32, cap->max_send_sge * sizeof(struct moor_sge),
 			    cap->max_inline_data);
 	int err;
 
-	err = moor_qp_check_queue(mdev, req->sq_addr, req->log_sq_depth,
-				  req->log_sq_stride, MOOR_MIN_LOG_SQ_STRIDE,
-				  cap->max_send_wr,
-				  sizeof(struct moor_sq_wqe) + payload);
+	if (moor_qp_is_ud(qp))
+		payload += sizeof(struct moor_wqe_ud);
+	err = moor_check_queue(mdev, req->sq_addr, req->log_sq_depth,
+			       req->log_sq_stride, MOOR_MIN_LOG_SQ_STRIDE,
+			       cap->max_send_wr,
+			       sizeof(struct moor_sq_wqe) + payload);
 	if (err)
 		return err;
-	return moor_qp_check_queue(mdev, req->rq_addr, req->log_rq_depth,
-				   req->log_rq_stride, MOOR_MIN_LOG_RQ_STRIDE,
-				   cap->max_recv_wr,
-				   sizeof(struct moor_rq_wqe) +
-				   cap->max_recv_sge *
-				   sizeof(struct moor_sge));
+	return moor_check_queue(mdev, req->rq_addr, req->log_rq_depth,
+				req->log_rq_stride, MOOR_MIN_LOG_RQ_STRIDE,
+				cap->max_recv_wr,
+				sizeof(struct moor_rq_wqe) +
+				cap->max_recv_sge * sizeof(struct moor_sge));
 }
 
-/* The device only reads work queues. */
-static int moor_qp_pin_queue(struct moor_dev *mdev, struct moor_ring *ring,
-			     u64 addr, u8 log_depth, u8 log_stride)
+/**
+ * moor_pin_queue - pin a work queue of a process, which the device only reads
+ * @mdev: device
+ * @ring: filled in
+ * @addr: where it is
+ * @log_depth: log2 of its WQEs
+ * @log_stride: log2 of the bytes of one
+ *
+ * Return: 0 or an errno.
+ */
+int moor_pin_queue(struct moor_dev *mdev, struct moor_ring *ring, u64 addr,
+		   u8 log_depth, u8 log_stride)
 {
 	struct ib_umem *umem;
 
@@ -187,14 +186,14 @@ static int moor_qp_pin_queues(struct moor_dev *mdev, struct moor_qp *qp,
 	int err;
 
 	if (cap->max_send_wr) {
-		err = moor_qp_pin_queue(mdev, &qp->sq, req->sq_addr,
-					req->log_sq_depth, req->log_sq_stride);
+		err = moor_pin_queue(mdev, &qp->sq, req->sq_addr,
+				     req->log_sq_depth, req->log_sq_stride);
 		if (err)
 			return err;
 	}
 	if (cap->max_recv_wr) {
-		err = moor_qp_pin_queue(mdev, &qp->rq, req->rq_addr,
-					req->log_rq_depth, req->log_rq_stride);
+		err = moor_pin_queue(mdev, &qp->rq, req->rq_addr,
+				     req->log_rq_depth, req->log_rq_stride);
 		if (err) {
 			moor_ring_unpin(mdev, &qp->sq);
 			return err;
@@ -223,7 +222,7 @@ static int moor_user_qp_init(struct moor_qp *qp,
 	err = ib_copy_validate_udata_in(udata, *req, cookie);
 	if (err)
 		return err;
-	err = moor_qp_check_req(mdev, req, &attr->cap);
+	err = moor_qp_check_req(qp, req, &attr->cap);
 	if (err)
 		return err;
 	err = moor_qp_pin_queues(mdev, qp, req, &attr->cap);
@@ -236,7 +235,7 @@ static int moor_user_qp_init(struct moor_qp *qp,
 		goto unpin;
 	err = -ENOMEM;
 	if (moor_has_odp(mdev)) {
-		qp->pager = moor_pager_new(mdev, to_mpd(qp->ibqp.pd)->pdn);
+		qp->pager = moor_pager_new(qp);
 		if (!qp->pager)
 			goto free_db;
 	}
@@ -297,6 +296,11 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct moor_qp *qp = to_mqp(ibqp);
 	int err;
 
+	/* Receives come from there: what is asked for beside it does not count. */
+	if (ibqp->srq) {
+		attr->cap.max_recv_wr = 0;
+		attr->cap.max_recv_sge = 0;
+	}
 	err = moor_qp_check_attr(mdev, attr);
 	if (err)
 		return err;
@@ -385,6 +389,7 @@ unlock:
 	init_attr->qp_context = ibqp->qp_context;
 	init_attr->send_cq = ibqp->send_cq;
 	init_attr->recv_cq = ibqp->recv_cq;
+	init_attr->srq = ibqp->srq;
 	init_attr->cap = qp->cap;
 	init_attr->sq_sig_type = qp->sq_sig_type;
 	init_attr->qp_type = ibqp->qp_type;

@@ -8,7 +8,7 @@
 #include "moor.h"
 
 #define MOOR_QP_UNSUPPORTED	(IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE |	\
-				 IB_QP_CAP | IB_QP_QKEY | IB_QP_RATE_LIMIT)
+				 IB_QP_CAP | IB_QP_RATE_LIMIT)
 #define MOOR_REMOTE_ACCESS	(IB_ACCESS_REMOTE_WRITE |			\
 				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
 #define MOOR_PSN_MASK		0xffffff
@@ -132,6 +132,30 @@ static u32 moor_qp_put_numbers(struct moor_cmd_modify_qp *cmd,
 	return bits;
 }
 
+/* A datagram QP has no path of its own, but a packet of the port's. */
+static u32 moor_qp_put_datagram(struct moor_cmd_modify_qp *cmd,
+				const struct moor_qp *qp,
+				const struct ib_qp_attr *attr, int mask)
+{
+	u32 bits = 0;
+
+	if (!moor_qp_is_ud(qp))
+		return 0;
+	if (mask & IB_QP_QKEY) {
+		bits |= MOOR_QP_ATTR_QKEY;
+		cmd->qkey = cpu_to_le32(attr->qkey);
+	}
+	if (mask & IB_QP_PKEY_INDEX) {
+		bits |= MOOR_QP_ATTR_PKEY_INDEX;
+		cmd->pkey_index = cpu_to_le16(attr->pkey_index);
+	}
+	if (mask & IB_QP_STATE && attr->qp_state == IB_QPS_INIT) {
+		bits |= MOOR_QP_ATTR_PATH_MTU;
+		cmd->path_mtu = moor_port_mtu(to_mdev(qp->ibqp.device));
+	}
+	return bits;
+}
+
 static int moor_qp_send_modify(struct moor_qp *qp,
 			       const struct ib_qp_attr *attr, int mask)
 {
@@ -139,7 +163,8 @@ static int moor_qp_send_modify(struct moor_qp *qp,
 		.hdr.opcode = MOOR_CMD_MODIFY_QP,
 		.qpn = cpu_to_le32(qp->qpn),
 	};
-	u32 bits = moor_qp_put_numbers(&cmd, attr, mask);
+	u32 bits = moor_qp_put_numbers(&cmd, attr, mask) |
+		   moor_qp_put_datagram(&cmd, qp, attr, mask);
 
 	if (mask & IB_QP_STATE) {
 		bits |= MOOR_QP_ATTR_STATE;
@@ -175,6 +200,8 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 		shadow->qp_state = attr->qp_state;
 	if (mask & IB_QP_ACCESS_FLAGS)
 		shadow->qp_access_flags = attr->qp_access_flags;
+	if (mask & IB_QP_QKEY)
+		shadow->qkey = attr->qkey;
 	if (mask & IB_QP_AV)
 		shadow->ah_attr = attr->ah_attr;
 	if (mask & IB_QP_PATH_MTU)
@@ -208,6 +235,23 @@ static bool moor_qp_is_flushed(const struct moor_qp *qp,
 	       moor_is_dead(to_mdev(qp->ibqp.device));
 }
 
+/*
+ * A dead device has no event for who drains a queue pair that shares its receives
+ * (ib_drain_qp()), and completes none of them: the last has been reached.
+ */
+static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
+{
+	struct ib_event event = {
+		.device = qp->ibqp.device,
+		.event = IB_EVENT_QP_LAST_WQE_REACHED,
+		.element.qp = &qp->ibqp,
+	};
+
+	if (qp->ibqp.srq && attr->qp_state == IB_QPS_ERR &&
+	    qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
 /**
  * moor_modify_qp - change attributes of a queue pair
  * @ibqp: queue pair
@@ -234,8 +278,10 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err)
 		goto unlock;
 	err = moor_qp_send_modify(qp, attr, mask);
-	if (err && moor_qp_is_flushed(qp, attr, mask))
+	if (err && moor_qp_is_flushed(qp, attr, mask)) {
+		moor_qp_last_wqe(qp, attr);
 		err = 0;
+	}
 	if (err)
 		goto unlock;
 	if (!qp->uctx && mask & IB_QP_STATE && attr->qp_state == IB_QPS_RESET)

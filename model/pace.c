@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A NIC that spins sees a doorbell at once; one that naps after half a nap and a
+ * wake-up, 50 us; one that dozes after a kick, for which a vCPU and a thread of
+ * QEMU have to be woken. But vCPUs that poll want processors, too: where there are
+ * not enough, a NIC that spins takes from the guest what the guest waits for.
+ *
+ * So it spins as long as nobody waits for a processor. The scheduler tells how
+ * long its own thread was ready to run and did not; and how many threads are ready
+ * in all: where two vCPUs have to share the processor beside its own, only they
+ * wait. More than an eighth of the time, and it naps instead, and tries again
+ * later, and later still if that was too early.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "pace.h"
+
+/* How long after work it stays awake. */
+#define AWAKE_NS	1000000u
+
+/* How long it spins before it looks at what that has cost, and what it may cost. */
+#define ACCOUNT_NS	500000u
+#define HARM_NS		1000000u
+
+/*
+ * How long it does not try again: twice as long each time that it fails, and less
+ * by four times what it has spun without harm. A guest at rest, which leaves
+ * processors free for a moment, does not make it forget what a busy one was like.
+ */
+#define PENALTY_MIN_NS	8000000u
+#define PENALTY_FIRST_NS	64000000u
+#define PENALTY_MAX_NS	256000000u
+#define FORGETS		4
+
+void pace_sources_open(struct pace_sources *sources)
+{
+	cpu_set_t mine;
+
+	*sources = (struct pace_sources){ .schedstat = -1, .loadavg = -1 };
+	if (sched_getaffinity(0, sizeof(mine), &mine) || CPU_COUNT(&mine) < 2)
+		return;
+	sources->processors = CPU_COUNT(&mine);
+	sources->schedstat = open("/proc/thread-self/schedstat",
+				  O_RDONLY | O_CLOEXEC);
+	sources->loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+}
+
+void pace_sources_close(struct pace_sources *sources)
+{
+	if (sources->schedstat >= 0)
+		close(sources->schedstat);
+	if (sources->loadavg >= 0)
+		close(sources->loadavg);
+}
+
+void pace_init(struct pace *pace, const struct pace_sources *sources, uint64_t now)
+{
+	*pace = (struct pace){
+		.sources = *sources, .busy_at = now,
+		.penalty = PENALTY_FIRST_NS,
+	};
+}
+
+/* The number that @format finds in what the file says now. Return: false without one. */
+static bool read_number(int fd, const char *format, unsigned long long *number)
+{
+	char text[128];
+	ssize_t len = -1;
+
+	if (fd >= 0)
+		len = pread(fd, text, sizeof(text) - 1, 0);
+	if (len <= 0)
+		return false;
+	text[len] = 0;
+	return sscanf(text, format, number) == 1;
+}
+
+/* Return: false when it is not known. */
+static bool look_at_processors(const struct pace *pace, uint64_t *waited, bool *crowded)
+{
+	unsigned long long wait, ready;
+
+	if (!read_number(pace->sources.schedstat, "%*u %llu", &wait) ||
+	    !read_number(pace->sources.loadavg, "%*s %*s %*s %llu", &ready))
+		return false;
+	*waited = wait;
+	*crowded = ready > pace->sources.processors;
+	return true;
+}
+
+static void begin_to_spin(struct pace *pace, uint64_t now)
+{
+	bool crowded;
+
+	pace->harm = 0;
+	if (look_at_processors(pace, &pace->waited, &crowded))
+		pace->spins_since = now;
+	else
+		pace->naps_until = UINT64_MAX;
+}
+
+/* What the last @span has cost. Return: false when it is not known. */
+static bool take_account(struct pace *pace, uint64_t span)
+{
+	uint64_t before = pace->waited, forgiven = span / 8;
+	bool crowded;
+
+	if (!look_at_processors(pace, &pace->waited, &crowded))
+		return false;
+	pace->harm += pace->waited - before + (crowded ? span : 0);
+	pace->harm -= pace->harm < forgiven ? pace->harm : forgiven;
+	return true;
+}
+
+static void did_no_harm(struct pace *pace, uint64_t span)
+{
+	if (pace->penalty > PENALTY_MIN_NS + FORGETS * span)
+		pace->penalty -= FORGETS * span;
+	else
+		pace->penalty = PENALTY_MIN_NS;
+}
+
+static bool may_go_on(struct pace *pace, uint64_t now)
+{
+	uint64_t span = now - pace->spins_since;
+
+	if (span < ACCOUNT_NS)
+		return true;
+	if (take_account(pace, span) && pace->harm <= HARM_NS) {
+		pace->spins_since = now;
+		if (!pace->harm)
+			did_no_harm(pace, span);
+		return true;
+	}
+	pace->naps_until = now + pace->penalty;
+	pace->penalty *= 2;
+	if (pace->penalty > PENALTY_MAX_NS)
+		pace->penalty = PENALTY_MAX_NS;
+	return false;
+}
+
+void pace_worked(struct pace *pace, uint64_t now)
+{
+	pace->busy_at = now;
+}
+
+enum pace_step pace_next(struct pace *pace, uint64_t now)
+{
+	if (now - pace->busy_at >= AWAKE_NS) {
+		pace->spins_since = 0;
+		return PACE_DOZE;
+	}
+	if (now >= pace->naps_until && !pace->spins_since)
+		begin_to_spin(pace, now);
+	if (now < pace->naps_until || !may_go_on(pace, now)) {
+		pace->spins_since = 0;
+		return PACE_NAP;
+	}
+	return PACE_SPIN;
+}

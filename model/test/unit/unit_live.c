@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Many send queues: which pass over the doorbells sees what. */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "device/doze.h"
+#include "guest.h"
+#include "transport/live.h"
+#include "transport/qp.h"
+
+#define PD	5
+#define NUM	600u
+#define PASSES	6u	/* in which all are seen */
+
+static struct guest *g;
+static struct guest_cq cq;
+static struct guest_qp qp[NUM];
+
+static void start(void)
+{
+	unsigned int i;
+
+	g = guest_start(false);
+	guest_set_gid(g, 0, 1);
+	if (make_cq(g, &cq, 0, 8))
+		abort();
+	for (i = 0; i < NUM; i++) {
+		if (make_qp(g, &qp[i], i + 3, PD, &cq, &cq))
+			abort();
+		connect_qp(g, &qp[i], qp[i].qpn);
+	}
+}
+
+static struct qp *nic_qp(unsigned int i)
+{
+	return qp_find(g->nic, qp[i].qpn);
+}
+
+/* A WRITE of nothing, and its doorbell without a kick. */
+static void post(unsigned int i)
+{
+	uint64_t *slot = (uint64_t *)g->db_bar + qp[i].sq_slot;
+
+	next_send(g, &qp[i], MOOR_WQE_WRITE, i);
+	__atomic_store_n(slot, htole64(qp[i].sq_producer), __ATOMIC_RELEASE);
+}
+
+/* How many passes it takes until QP @i is seen, while QP @busy is posted to. */
+static unsigned int passes(unsigned int i, unsigned int busy)
+{
+	unsigned int n = 0;
+	struct moor_cqe cqe;
+
+	post(i);
+	do {
+		if (busy < NUM)
+			post(busy);
+		live_scan(g->nic);
+		n++;
+	} while (nic_qp(i)->list != &g->nic->qps->ready && n < 2 * NUM);
+	settle(g);
+	while (poll_cq(g, &cq, &cqe))
+		;
+	return n;
+}
+
+static void test_order(void)
+{
+	unsigned int i, most = 0, first, slow = 0;
+
+	for (i = 0; i < NUM; i++) {
+		unsigned int n = passes((i * 263 + 100) % NUM, NUM);
+
+		most = n > most ? n : most;
+	}
+	ok(most > 1 && most <= PASSES, "any of %u: seen in pass %u at the latest", NUM, most);
+	first = passes(0, NUM);
+	for (i = 1; i < NUM; i++)
+		slow += passes(i, NUM) > 1;
+	ok(first && !slow, "one after the other: in the first pass, but %u", slow);
+	/* Twice: one that was kept already has not been kept anew. */
+	for (i = 0; i < 2 * LIVE_RECENT; i++)
+		passes((i % LIVE_RECENT * 263 + 100) % NUM, NUM);
+	for (i = 0; i < LIVE_RECENT; i++)
+		slow += passes((i * 59 % LIVE_RECENT * 263 + 100) % NUM, NUM) > 1;
+	ok(!slow, "those that were used last: in the first pass, but %u", slow);
+	for (i = 2, most = 0; i < NUM; i++) {
+		unsigned int n = passes(i * 263 % NUM, 1);
+
+		most = n > most ? n : most;
+	}
+	ok(most <= PASSES, "beside one that is always used: in pass %u at the latest", most);
+}
+
+static void test_others(void)
+{
+	struct moor_cmd_destroy_qp cmd = {
+		.hdr.opcode = MOOR_CMD_DESTROY_QP,
+	};
+	unsigned int i, lost = 0;
+	struct moor_cqe cqe;
+
+	for (i = 0; i < NUM / 2; i++) {
+		cmd.qpn = qp[i].qpn;
+		lost += command(g, &cmd, sizeof(cmd));
+	}
+	for (; i < NUM; i++)
+		lost += passes(i, NUM) > PASSES;
+	ok(!lost, "half of them are destroyed: the others are seen");
+
+	while (nic_run(g->nic))
+		;
+	post(NUM / 2 + 7);
+	ok(!nic_doze(g->nic), "before it dozes it looks at all of them");
+	settle(g);
+	ok(poll_cq(g, &cq, &cqe) && cqe.wr_id == htole64(NUM / 2 + 7), "  and finds it");
+}
+
+int main(void)
+{
+	start();
+	test_order();
+	test_others();
+	guest_stop(g);
+	return done();
+}

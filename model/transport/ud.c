@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Datagrams (IBA 9.8.3, HWI 12.4): each is a packet, connected to nobody; what is
+ * not for a receiver, or does not fit, is dropped.
+ */
+#include "transport/complete.h"
+#include "transport/filter.h"
+#include "transport/gid.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+#include "transport/ud.h"
+
+#define MAX_MTU		4096u
+
+static bool receives(const struct qp *qp)
+{
+	return qp->state == MOOR_QPS_RTR || qp->state == MOOR_QPS_RTS ||
+	       qp->state == MOOR_QPS_SQD || qp->state == MOOR_QPS_SQE;
+}
+
+/* The receive is as it was, for the next message (HWI ACC-15 is of one). */
+static void forget_epochs(struct recv_wqe *wqe)
+{
+	unsigned int i;
+
+	for (i = 0; i < wqe->num_sge; i++)
+		wqe->sge[i].epoch = 0;
+}
+
+/* The header, then the message. @culprit: as transfer(). */
+static uint8_t place(struct nic *nic, struct qp *qp, struct packet *p,
+		     struct stream **culprit)
+{
+	struct stream header = { .bytes = (uint8_t *)p->datagram->header };
+	struct stream *to = &qp->resp.place;
+	uint8_t syndrome;
+
+	stream_init(to, qp->recv_actor, qp->resp.wqe.sge, qp->resp.wqe.num_sge,
+		    MOOR_ACCESS_LOCAL_WRITE);
+	syndrome = transfer(nic, to, &header, MOOR_GRH_SIZE, culprit);
+	if (!syndrome)
+		syndrome = transfer(nic, to, p->payload, p->length, culprit);
+	return syndrome;
+}
+
+/* A receive is there, and has room. Return: as port_send(). */
+static uint8_t fill_receive(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	struct responder_fault fault = { 0 };
+	struct stream *culprit;
+	uint8_t syndrome = place(nic, qp, p, &culprit);
+
+	if (syndrome && culprit == p->payload) {
+		forget_epochs(&qp->resp.wqe);
+		return syndrome;
+	}
+	if (syndrome) {
+		/* Nobody sends it again when the page is there (HWI ODP-15). */
+		responder_refuse_memory(&fault, syndrome == SYN_PAGE_FAULT ?
+						MOOR_SYN_TRANSLATION : syndrome);
+		responder_fail(nic, qp, &fault);
+		return MOOR_SYN_NONE;
+	}
+	qp->resp.holds_wqe = false;
+	if (!complete_recv_message(nic, qp, &qp->resp.wqe, p,
+				   MOOR_GRH_SIZE + p->length))
+		qp_error(nic, qp);
+	return MOOR_SYN_NONE;
+}
+
+/* @qp: whom it is for, or NULL. Return: as port_send(). */
+static uint8_t deliver(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	struct responder_fault fault;
+
+	if (!qp || !qp->datagrams || !receives(qp) || p->qkey != qp->qkey ||
+	    p->length > 128u << qp->path_mtu)
+		return MOOR_SYN_NONE;
+	switch (responder_take_receive(nic, qp, &fault)) {
+	case PLACED:
+		if (MOOR_GRH_SIZE + p->length <= qp->resp.wqe.room)
+			return fill_receive(nic, qp, p);
+		break;
+	case PLACED_REFUSED:
+		responder_fail(nic, qp, &fault);
+		break;
+	default:
+		break;
+	}
+	return MOOR_SYN_NONE;
+}
+
+/* To each that is attached. What was sent is read once (HWI FLT-5). */
+static uint8_t multicast(struct nic *nic, struct packet *p)
+{
+	uint32_t at = 0;
+	const struct filter *f = filter_next(nic, p->dgid, &at);
+	struct stream *culprit, to = { 0 };
+	uint8_t bytes[MAX_MTU], syndrome;
+
+	if (!f || p->length > sizeof(bytes))
+		return MOOR_SYN_NONE;
+	to.bytes = bytes;
+	syndrome = transfer(nic, &to, p->payload, p->length, &culprit);
+	if (syndrome)
+		return syndrome;
+	for (; f; f = filter_next(nic, p->dgid, &at)) {
+		struct stream from = { .bytes = bytes };
+		struct packet copy = *p;
+
+		copy.payload = &from;
+		deliver(nic, qp_find(nic, f->qpn), &copy);
+	}
+	return MOOR_SYN_NONE;
+}
+
+uint8_t ud_receive(struct nic *nic, struct packet *p)
+{
+	const struct packet_form *form = packet_form(p);
+
+	if (form->kind != PACKET_KIND_SEND || !form->first || !form->last ||
+	    !p->datagram)
+		return MOOR_SYN_NONE;
+	if (gid_is_multicast(p->dgid))
+		return multicast(nic, p);
+	if (!gid_is_own(nic, p->dgid))
+		return MOOR_SYN_NONE;
+	return deliver(nic, qp_find(nic, p->dest_qpn), p);
+}
+
+static bool ud_may_begin(const struct qp *qp, const struct request *r)
+{
+	(void)qp;
+	(void)r;
+	return true;
+}
+
+static bool ud_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+{
+	(void)nic;
+	(void)qp;
+	(void)budget;
+	return false;
+}
+
+static void ud_nothing(struct nic *nic, struct qp *qp)
+{
+	(void)nic;
+	(void)qp;
+}
+
+/* Whom a packet is for ud_receive() finds: the table has no receive(). */
+const struct transport ud_transport = {
+	.packets = PACKET_TRANSPORT_UD,
+	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM),
+	.may_begin = ud_may_begin,
+	.answer = ud_answer,
+	.rest = ud_nothing,
+	.expired = ud_nothing,
+};

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Shared receive queues (HWI 10.3): creating, changing, destroying, posting. The
+ * pollers of all CQs that receives complete to give their slots back, in poll.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "moor_abi.h"
+#include "sq.h"
+
+#define SUPPORTED_COMP_MASK	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)
+
+static void report_attr(const struct moor_srq *srq, struct ibv_srq_attr *attr)
+{
+	attr->max_wr = srq->wq.depth;
+	attr->max_sge = srq->wq.max_sge;
+}
+
+static int create_in_kernel(struct moor_context *ctx, struct moor_srq *srq,
+			    struct ibv_pd *pd, const struct ibv_srq_attr *wanted)
+{
+	struct ibv_srq_init_attr attr = { .attr = *wanted };
+	struct moor_ucmd_create_srq_resp resp = {};
+	struct moor_ucmd_create_srq cmd = {
+		.ring_addr = (uintptr_t)srq->wq.ring,
+		.log_depth = moor_log2_of_at_least(srq->wq.depth),
+		.log_stride = srq->wq.log_stride,
+	};
+	int err;
+
+	report_attr(srq, &attr.attr);
+	err = ibv_cmd_create_srq(pd, &srq->vsrq.srq, &attr, &cmd.ibv_cmd,
+				 sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	if (err)
+		return err;
+	srq->vsrq.srq_num = resp.srqn;
+	err = moor_slot_get(ctx, &resp.db, resp.db.slot_offset, &srq->wq.slot);
+	if (err)
+		ibv_cmd_destroy_srq(&srq->vsrq.srq);
+	return err;
+}
+
+/* All that can fail; nothing is left behind when it does. */
+static int init_srq(struct moor_context *ctx, struct moor_srq *srq,
+		    struct ibv_pd *pd, struct ibv_srq_attr *attr)
+{
+	int err;
+
+	if (!attr->max_wr)
+		return EINVAL;
+	err = moor_size_recv(ctx, &srq->wq, attr->max_wr, attr->max_sge);
+	if (err)
+		return err;
+	if (to_moor_pd(pd)->contained)
+		srq->parent = to_moor_pd(pd);
+	err = moor_buf_alloc(&srq->buf,
+			     (size_t)srq->wq.depth << srq->wq.log_stride,
+			     srq->parent, MOOR_RESOURCE_SRQ);
+	if (err)
+		return err;
+	srq->wq.ring = srq->buf.addr;
+	err = create_in_kernel(ctx, srq, pd, attr);
+	if (err)
+		moor_buf_free(&srq->buf);
+	return err;
+}
+
+struct ibv_srq *moor_create_srq(struct ibv_pd *pd,
+				struct ibv_srq_init_attr *attr)
+{
+	struct moor_srq *srq = calloc(1, sizeof(*srq));
+	int err;
+
+	if (!srq)
+		return NULL;
+	err = init_srq(to_moor_context(pd->context), srq, pd, &attr->attr);
+	if (err) {
+		free(srq);
+		errno = err;
+		return NULL;
+	}
+	srq->vsrq.srq_type = IBV_SRQT_BASIC;
+	moor_lock_init(&srq->wq.lock, !moor_single_threaded(srq->parent));
+	if (srq->parent)
+		atomic_fetch_add(&srq->parent->users, 1);
+	report_attr(srq, &attr->attr);
+	return &srq->vsrq.srq;
+}
+
+struct ibv_srq *moor_create_srq_ex(struct ibv_context *context,
+				   struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_srq_init_attr plain = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+	};
+	struct ibv_srq *srq;
+
+	if (!check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
+	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	     attr->srq_type != IBV_SRQT_BASIC)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    attr->pd->context != context) {
+		errno = EINVAL;
+		return NULL;
+	}
+	srq = moor_create_srq(attr->pd, &plain);
+	if (!srq)
+		return NULL;
+	attr->attr = plain.attr;
+	/* What libibverbs does for ibv_create_srq() only. */
+	srq->context = context;
+	srq->srq_context = attr->srq_context;
+	srq->pd = attr->pd;
+	pthread_mutex_init(&srq->mutex, NULL);
+	pthread_cond_init(&srq->cond, NULL);
+	return srq;
+}
+
+/*
+ * WQEs of which it is not known that they have been taken, at their places in another
+ * ring. Where it is too small for them, either the oldest have been taken, or the
+ * device refuses it.
+ */
+static void copy_wqes(const struct moor_wq *from, const struct moor_wq *to)
+{
+	uint32_t first = atomic_load_explicit(&from->consumer,
+					      memory_order_acquire);
+	uint32_t i;
+
+	if (from->producer - first > to->depth)
+		first = from->producer - to->depth;
+	for (i = first; i != from->producer; i++)
+		memcpy(moor_wq_slot(to, i), moor_wq_slot(from, i),
+		       (size_t)1 << from->log_stride);
+}
+
+/* With the lock held: nobody posts while the device moves to the new ring. */
+static int resize_locked(struct moor_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct moor_wq other = { .log_stride = srq->wq.log_stride };
+	struct moor_ucmd_modify_srq cmd = {};
+	struct moor_buf buf;
+	int err;
+
+	other.depth = 1u << moor_log2_of_at_least(attr->max_wr);
+	other.mask = other.depth - 1;
+	err = moor_buf_alloc(&buf, (size_t)other.depth << other.log_stride,
+			     srq->parent, MOOR_RESOURCE_SRQ);
+	if (err)
+		return err;
+	other.ring = buf.addr;
+	copy_wqes(&srq->wq, &other);
+	cmd.ring_addr = (uintptr_t)buf.addr;
+	cmd.log_depth = moor_log2_of_at_least(other.depth);
+	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, mask, &cmd.ibv_cmd,
+				 sizeof(cmd));
+	if (err) {
+		moor_buf_free(&buf);
+		return err;
+	}
+	moor_buf_free(&srq->buf);
+	srq->buf = buf;
+	srq->wq.ring = other.ring;
+	srq->wq.depth = other.depth;
+	srq->wq.mask = other.mask;
+	return 0;
+}
+
+int moor_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct moor_srq *srq = to_moor_srq(ibsrq);
+	struct ibv_modify_srq cmd;
+	int err;
+
+	if (!(mask & IBV_SRQ_MAX_WR))
+		return ibv_cmd_modify_srq(ibsrq, attr, mask, &cmd, sizeof(cmd));
+	if (!attr->max_wr ||
+	    attr->max_wr > to_moor_context(ibsrq->context)->max_wr)
+		return EINVAL;
+	moor_lock(&srq->wq.lock);
+	err = resize_locked(srq, attr, mask);
+	moor_unlock(&srq->wq.lock);
+	if (!err)
+		attr->max_wr = srq->wq.depth;
+	return err;
+}
+
+int moor_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ibv_query_srq cmd;
+	int err;
+
+	err = ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
+	if (!err)
+		report_attr(to_moor_srq(ibsrq), attr);
+	return err;
+}
+
+int moor_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	*number = to_moor_srq(ibsrq)->vsrq.srq_num;
+	return 0;
+}
+
+int moor_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct moor_srq *srq = to_moor_srq(ibsrq);
+	int err;
+
+	err = ibv_cmd_destroy_srq(ibsrq);
+	if (err)
+		return err;
+	moor_slot_put(to_moor_context(ibsrq->context), &srq->wq.slot);
+	moor_buf_free(&srq->buf);
+	if (srq->parent)
+		atomic_fetch_sub(&srq->parent->users, 1);
+	moor_lock_destroy(&srq->wq.lock);
+	free(srq);
+	return 0;
+}
+
+/* The device looks when a message needs a receive: no kick (HWI DB-25). */
+int moor_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad_wr)
+{
+	return moor_wq_post_recv(&to_moor_srq(ibsrq)->wq, wr, bad_wr);
+}
