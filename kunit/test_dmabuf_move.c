@@ -463,6 +463,10 @@ static void move_lies(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, ask(moving, foreign, IOVA), MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, put(foreign, IOVA, 1), MOOR_SYN_TRANSLATION);
+	/* Unless it is the domain of the SRQ, whose receives the QP takes. */
+	moving->pair.qp->pager->srq_pdn = to_mpd(own)->pdn;
+	KUNIT_EXPECT_EQ(test, ask(moving, foreign, IOVA), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, put(foreign, IOVA, 1), 0);
 	KUNIT_EXPECT_EQ(test, ask(moving, moving->mr, U64_MAX),
 			MOOR_PAGE_RESOLVED);
 	KUNIT_EXPECT_EQ(test, moor_dereg_mr(foreign, NULL), 0);

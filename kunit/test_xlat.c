@@ -302,26 +302,33 @@ static void mixture_desc(const struct mixture *mixture, char *desc)
 
 KUNIT_ARRAY_PARAM(mixture, mixtures, mixture_desc);
 
+static void mixture_memory(struct kunit *test, const struct mixture *mixture,
+			   struct memory *mem)
+{
+	u32 segments = 0, i, j, k = 0;
+	u64 addr = SZ_64G;
+
+	for (i = 0; i < MAX_PIECES; i++)
+		segments += mixture->pieces[i].count;
+	memory_alloc(test, mem, segments);
+	for (i = 0; i < MAX_PIECES; i++) {
+		for (j = 0; j < mixture->pieces[i].count; j++, k++) {
+			mem->addr[k] = addr;
+			mem->len[k] = mixture->pieces[i].size;
+			addr += mem->len[k] + SZ_4K;
+		}
+	}
+	memory_finish(mem, mixture->at, 0);
+}
+
 static void xlat_mixture(struct kunit *test)
 {
 	const struct mixture *mixture = test->param_value;
 	struct moor_dev *mdev = test->priv;
-	u32 segments = 0, i, j, k = 0;
 	struct moor_table table;
-	u64 addr = SZ_64G;
 	struct memory mem;
 
-	for (i = 0; i < MAX_PIECES; i++)
-		segments += mixture->pieces[i].count;
-	memory_alloc(test, &mem, segments);
-	for (i = 0; i < MAX_PIECES; i++) {
-		for (j = 0; j < mixture->pieces[i].count; j++, k++) {
-			mem.addr[k] = addr;
-			mem.len[k] = mixture->pieces[i].size;
-			addr += mem.len[k] + SZ_4K;
-		}
-	}
-	memory_finish(&mem, mixture->at, 0);
+	mixture_memory(test, mixture, &mem);
 	spoil_pool(mdev);
 	KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem), 0);
 	KUNIT_EXPECT_EQ(test, table.xlat.levels, mixture->levels);
@@ -331,6 +338,60 @@ static void xlat_mixture(struct kunit *test)
 	check_ends(test, &mem, &table);
 	moor_table_free(mdev, &table);
 	memory_free(&mem);
+}
+
+/* What 1,600 pages may be made of, one time and the next. */
+#define REFILL_AT	0x123
+
+static const struct mixture refills[] = {
+	{ "pages", REFILL_AT, { { 1600, SZ_4K } } },
+	{ "one piece", REFILL_AT, { { 1, 1600 * SZ_4K } } },
+	{ "large ones first", REFILL_AT, { { 3, SZ_2M }, { 64, SZ_4K } } },
+	{ "large ones askew", REFILL_AT, { { 64, SZ_4K }, { 3, SZ_2M } } },
+	{ "one in the middle", REFILL_AT,
+	  { { 512, SZ_4K }, { 1, SZ_2M }, { 9, SZ_256K } } },
+	{ "64 KiB", REFILL_AT, { { 100, SZ_64K } } },
+};
+
+/*
+ * Whatever memory comes, the same nodes describe it, and nothing of what was there
+ * before is left; the device's entry for it never changes.
+ */
+static void xlat_refill(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct moor_table table;
+	struct moor_xlat xlat;
+	struct memory mem;
+	u32 i, j, spare;
+	u64 dma, left;
+	bool writable;
+
+	spoil_pool(mdev);
+	KUNIT_ASSERT_EQ(test, moor_table_reserve(mdev, &table, REFILL_AT,
+						 1600 * SZ_4K - REFILL_AT), 0);
+	KUNIT_EXPECT_EQ(test, table.num_nodes, 1 + 1 + 4);
+	xlat = table.xlat;
+	spare = mdev->nodes.count;
+	for (i = 0; i < ARRAY_SIZE(refills) * ARRAY_SIZE(refills); i++) {
+		j = (i & 1 ? i / ARRAY_SIZE(refills) : i) % ARRAY_SIZE(refills);
+		mixture_memory(test, &refills[j], &mem);
+		writable = i & 2;
+		mem.umem.writable = writable;
+		KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(), &xlat,
+							0, false, &dma, &left));
+		KUNIT_ASSERT_EQ(test, moor_table_fill(&table, &mem.umem), 0);
+		KUNIT_EXPECT_EQ(test, fake_xlat_find(moor_kunit_nic(), &xlat, 0,
+						     true, &dma, &left),
+				writable);
+		check_table(test, &mem, &table);
+		check_ends(test, &mem, &table);
+		moor_table_empty(&table);
+		memory_free(&mem);
+	}
+	KUNIT_EXPECT_MEMEQ(test, &table.xlat, &xlat, sizeof(xlat));
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, spare);
+	moor_table_free(mdev, &table);
 }
 
 /*
@@ -547,6 +608,7 @@ static void xlat_pool(struct kunit *test)
 static struct kunit_case xlat_cases[] = {
 	KUNIT_CASE_PARAM(xlat_layout, layout_gen_params),
 	KUNIT_CASE_PARAM(xlat_mixture, mixture_gen_params),
+	KUNIT_CASE(xlat_refill),
 	KUNIT_CASE(xlat_last_addresses),
 	KUNIT_CASE(xlat_no_pages),
 	KUNIT_CASE(xlat_random),
