@@ -110,14 +110,15 @@ void nic_set_bus_master(struct nic *nic, bool on)
 bool nic_run(struct nic *nic)
 {
 	uint64_t now = timer_now(), end = now + QUANTUM_NS;
-	bool worked;
+	bool worked, commanded;
 
 	if (!nic_works(nic))
 		return false;
 	timer_expire(nic, &nic->timers, now);
-	worked = command_run(nic);
+	/* Who posts, and then commands, expects to have posted: to a CQ that shrinks, say. */
+	commanded = command_pending(nic);
 	live_scan(nic);
-	worked = worked || nic->qps->ready.first;
+	worked = commanded || nic->qps->ready.first;
 	while (nic->qps->ready.first && nic_works(nic) && now < end) {
 		qp_run(nic, nic->qps->ready.first);
 		cq_flush(nic);
@@ -127,6 +128,8 @@ bool nic_run(struct nic *nic)
 			live_scan(nic);
 		now = timer_now();
 	}
+	if (commanded && nic_works(nic))
+		command_run(nic);
 	/* Commands and timers have events and CQEs too. */
 	cq_flush(nic);
 	event_flush(nic);

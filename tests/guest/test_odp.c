@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "paged.h"
 #include "tap.h"
@@ -185,6 +187,97 @@ static void test_read_then_write(void)
 	}
 }
 
+/* Is one byte of each of these pages what it should be, as the NIC reads them? */
+static bool reads_pages(struct ibv_mr *mr, uint8_t *const *pages, unsigned int num,
+			uint8_t due)
+{
+	uint8_t *seen = map_pages(PAGE);
+	struct ibv_mr *local = must_reg(pd, seen, PAGE, ALL_ACCESS);
+	bool right = true;
+	unsigned int i;
+
+	for (i = 0; i < num && right; i++) {
+		struct request request = {
+			.opcode = IBV_WR_RDMA_READ, .local = seen, .lkey = local->lkey,
+			.length = 1, .remote = (uintptr_t)pages[i], .rkey = mr->rkey,
+		};
+		struct ibv_wc wc;
+
+		seen[0] = ~due;
+		right = !post(&pair.a, &request) && wait_wc(pair.a.send_cq, &wc) &&
+			!wc.status && seen[0] == due;
+	}
+	dereg(local);
+	munmap(seen, PAGE);
+	return right;
+}
+
+/*
+ * What a child has shared is read only, till the child is gone: nobody is told that
+ * it can be written then.
+ */
+static void test_child_gone(void)
+{
+	uint8_t *page = map_pages(PAGE), *from = map_pages(PAGE);
+	struct request request = { .opcode = IBV_WR_RDMA_WRITE, .length = 8 };
+	struct ibv_mr *mr, *local;
+	struct ibv_wc wc;
+	int child, hold[2];
+	char c;
+
+	fill(page, PAGE, 5);
+	fill(from, PAGE, 6);
+	mr = reg(page, PAGE);
+	local = must_reg(pd, from, PAGE, ALL_ACCESS);
+	if (pipe(hold))
+		tap_bail("pipe: %s", strerror(errno));
+	child = fork();
+	if (!child) {
+		close(hold[1]);
+		_exit(read(hold[0], &c, 1) != 0);
+	}
+	tap_ok(child > 0 && reads_pages(mr, &page, 1, page[0]), "shared with a child: read");
+	close(hold[0]);
+	close(hold[1]);
+	waitpid(child, NULL, 0);
+	request.local = from;
+	request.lkey = local->lkey;
+	request.remote = (uintptr_t)page;
+	request.rkey = mr->rkey;
+	tap_ok(!post(&pair.a, &request) && wait_wc(pair.a.send_cq, &wc) && !wc.status,
+	       "  its own again: written");
+	tap_ok(!memcmp(page, from, 8) && reads_pages(mr, &page, 1, from[0]), "  data");
+	dereg(mr);
+	dereg(local);
+	munmap(page, PAGE);
+	munmap(from, PAGE);
+}
+
+/*
+ * One page, at many addresses that are only read: the kernel that checks the use of
+ * DMA (debug) minds when it is mapped that often to be written.
+ */
+static void test_page_of_many(void)
+{
+	int file = memfd_create("page", MFD_CLOEXEC);
+	struct ibv_mr *mr = reg(NULL, SIZE_MAX);
+	uint8_t *at[12];
+	unsigned int i;
+
+	if (file < 0 || write(file, "a", 1) != 1 || ftruncate(file, PAGE))
+		tap_bail("memfd_create: %s", strerror(errno));
+	for (i = 0; i < 12; i++) {
+		at[i] = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+		if (at[i] == MAP_FAILED)
+			tap_bail("mmap: %s", strerror(errno));
+	}
+	tap_ok(reads_pages(mr, at, 12, 'a'), "a page at 12 addresses");
+	for (i = 0; i < 12; i++)
+		munmap(at[i], PAGE);
+	dereg(mr);
+	close(file);
+}
+
 /* ---- what it costs ---- */
 
 static bool in_pieces(enum ibv_wr_opcode opcode, uint8_t *local, struct ibv_mr *lmr,
@@ -286,6 +379,8 @@ int main(void)
 	extra = IBV_ACCESS_RELAXED_ORDERING;
 	test_read_then_write();
 	extra = 0;
+	test_child_gone();
+	test_page_of_many();
 	test_counts();
 	test_ahead(IBV_WR_RDMA_READ, "READ");
 	test_ahead(IBV_WR_RDMA_WRITE, "WRITE");

@@ -16,7 +16,7 @@ static struct guest *g;
 static struct guest_cq cq;
 static struct guest_qp qp[NUM];
 
-static void start(void)
+static void start(unsigned int num)
 {
 	unsigned int i;
 
@@ -24,7 +24,7 @@ static void start(void)
 	guest_set_gid(g, 0, 1);
 	if (make_cq(g, &cq, 0, 8))
 		abort();
-	for (i = 0; i < NUM; i++) {
+	for (i = 0; i < num; i++) {
 		if (make_qp(g, &qp[i], i + 3, PD, &cq, &cq))
 			abort();
 		connect_qp(g, &qp[i], qp[i].qpn);
@@ -116,9 +116,25 @@ static void test_others(void)
 	ok(poll_cq(g, &cq, &cqe) && cqe.wr_id == htole64(NUM / 2 + 7), "  and finds it");
 }
 
+/* A doorbell, a command, and then a look of the NIC at both. */
+static void test_command(void)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_ERR,
+	};
+	struct moor_cqe cqe;
+
+	start(1);
+	post(0);
+	ok(!modify(g, &cmd, qp[0].qpn) && poll_cq(g, &cq, &cqe) && !cqe.status,
+	   "what was posted before a command is done before it");
+	guest_stop(g);
+}
+
 int main(void)
 {
-	start();
+	test_command();
+	start(NUM);
 	test_order();
 	test_others();
 	guest_stop(g);

@@ -12,9 +12,13 @@
 #include "moor.h"
 #include "trace.h"
 
-static enum dma_data_direction moor_odp_direction(const struct moor_odp *odp)
+/*
+ * An IOMMU lets the device write what the process may write, and no more: a page
+ * that is only read may be many processes' (KSM, a file).
+ */
+static enum dma_data_direction moor_odp_direction(u64 pte)
 {
-	return odp->writable ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	return pte & MOOR_PTE_WRITABLE ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 }
 
 /*
@@ -30,7 +34,7 @@ static void moor_branch_unmap_page(struct moor_branch *branch, u32 index,
 	lockdep_assert_held(&branch->lock);
 	if (page->page) {
 		dma_unmap_page(&odp->mdev->pdev->dev, page->pte & MOOR_PTE_ADDR,
-			       size, moor_odp_direction(odp));
+			       size, moor_odp_direction(page->pte));
 		if (page->pte & MOOR_PTE_WRITABLE)
 			set_page_dirty(compound_head(page->page));
 	}
@@ -170,29 +174,30 @@ static bool moor_pfn_is_huge(unsigned long pfn)
  * kernel's image.
  */
 static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
-			     unsigned long pfn, size_t size)
+			     unsigned long pfn, size_t size, u64 bits)
 {
 	struct device *dev = &odp->mdev->pdev->dev;
 	struct page *from = hmm_pfn_to_page(pfn);
 	dma_addr_t dma;
 
 	if (is_zero_pfn(page_to_pfn(from))) {
-		page->pte = odp->mdev->zeros_dma;
+		page->pte = odp->mdev->zeros_dma | bits;
 		return 0;
 	}
 	if (is_pci_p2pdma_page(from))
 		return -EFAULT;
-	dma = dma_map_page(dev, from, 0, size, moor_odp_direction(odp));
+	dma = dma_map_page(dev, from, 0, size, moor_odp_direction(bits));
 	if (dma_mapping_error(dev, dma))
 		return -ENOMEM;
 	page->page = from;
-	page->pte = dma;
+	page->pte = dma | bits;
 	return 0;
 }
 
 /*
- * Enter a page, or add the right to write one that is entered. The store is one of
- * eight bytes (HWI ODP-18).
+ * Enter a page. One that is entered and may be written now, which nobody is told of
+ * (a child that shared it has ended), is mapped for reading: it goes, and comes
+ * anew. The store is one of eight bytes (HWI ODP-18).
  */
 static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 			   unsigned long pfn, __le64 *entry)
@@ -202,16 +207,18 @@ static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 	int err;
 
 	lockdep_assert_held(&branch->lock);
-	if (!page->pte) {
-		err = moor_odp_map_page(branch->odp, page, pfn, size);
-		if (err)
-			return err;
-		branch->present += size >> MOOR_MIN_PAGE_SHIFT;
+	if (page->pte && bits & ~page->pte) {
+		u64 start = branch->start + (u64)index * MOOR_PAGE_SIZE;
+
+		moor_branch_zap(branch, start, start + size);
 	}
-	if (bits & ~page->pte) {
-		page->pte |= bits;
-		WRITE_ONCE(*entry, cpu_to_le64(page->pte));
-	}
+	if (page->pte)
+		return 0;
+	err = moor_odp_map_page(branch->odp, page, pfn, size, bits);
+	if (err)
+		return err;
+	branch->present += size >> MOOR_MIN_PAGE_SHIFT;
+	WRITE_ONCE(*entry, cpu_to_le64(page->pte));
 	return 0;
 }
 
