@@ -183,13 +183,20 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh)
 {
 	u64 start = ALIGN_DOWN(addr, PAGE_SIZE);
-	long pages;
+	long pages, wanted;
 	int try;
 
 	if (write && !odp->writable)
 		return -EACCES;
 	end = min3(PAGE_ALIGN(end), PAGE_ALIGN(odp->end),
 		   ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
+	wanted = (end - start) >> PAGE_SHIFT;
+	/* That the process has many of them is quicker seen than made so. */
+	if (wanted > 1) {
+		pages = moor_odp_map(odp, start, end, write, fresh);
+		if (pages < 0 || pages == wanted)
+			return pages;
+	}
 	for (try = 0; try < MOOR_FAULT_TRIES; try++) {
 		pages = moor_odp_populate(odp, start, end, write);
 		if (pages > 0)
