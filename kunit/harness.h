@@ -64,6 +64,7 @@ do {									\
 } while (0)
 
 int moor_kunit_init(struct kunit *test);
+int moor_kunit_init_all(struct kunit *test);
 void moor_kunit_exit(struct kunit *test);
 struct fake_nic *moor_kunit_nic(void);
 struct moor_dev *moor_kunit_attached(struct kunit *test);

@@ -2,6 +2,7 @@
 /* Datagrams of the kernel: address handles, posting, completions, groups. */
 
 #include <rdma/ib_addr.h>
+#include <rdma/ib_mad.h>
 
 #include "harness.h"
 
@@ -251,10 +252,63 @@ static void datagram_group(struct kunit *test)
 	datagram_close(test, user);
 }
 
+/* What the core's MAD agents have made of the port. */
+static void datagram_gsi(struct kunit *test)
+{
+	const struct fake_qp *gsi = &moor_kunit_nic()->qps[MOOR_QPN_GSI];
+	struct moor_dev *mdev = test->priv;
+	struct ib_port_attr port = {};
+
+	KUNIT_EXPECT_TRUE(test, rdma_cap_ib_mad(&mdev->ibdev, MOOR_PORT));
+	KUNIT_EXPECT_TRUE(test, rdma_cap_ib_cm(&mdev->ibdev, MOOR_PORT));
+	KUNIT_EXPECT_FALSE(test, rdma_cap_ib_smi(&mdev->ibdev, MOOR_PORT));
+	KUNIT_EXPECT_EQ(test, rdma_max_mad_size(&mdev->ibdev, MOOR_PORT),
+			IB_MGMT_MAD_SIZE);
+	KUNIT_EXPECT_EQ(test, ib_query_port(&mdev->ibdev, MOOR_PORT, &port), 0);
+	KUNIT_EXPECT_EQ(test, port.port_cap_flags, IB_PORT_CM_SUP);
+	KUNIT_EXPECT_EQ(test, port.pkey_tbl_len, 1);
+	KUNIT_EXPECT_TRUE(test, gsi->live);
+	KUNIT_EXPECT_EQ(test, gsi->qpn, MOOR_QPN_GSI);
+	KUNIT_EXPECT_EQ(test, gsi->type, MOOR_QP_UD);
+	KUNIT_EXPECT_EQ(test, gsi->qkey, IB_QP1_QKEY);
+	KUNIT_EXPECT_EQ(test, gsi->state, MOOR_QPS_RTS);
+}
+
+static int datagram_try_gsi(struct datagram_user *user, u32 port)
+{
+	struct ib_qp_init_attr attr = {
+		.qp_type = IB_QPT_GSI, .port_num = port, .cap = { 4, 4, 2, 1, 0 },
+		.send_cq = user->cq, .recv_cq = user->cq,
+	};
+	struct ib_qp *qp = ib_create_qp(user->pd, &attr);
+
+	if (!IS_ERR(qp))
+		ib_destroy_qp(qp);
+	return PTR_ERR_OR_ZERO(qp);
+}
+
+/* A port has one GSI QP; that it is no process's, moor_qp tests. */
+static void datagram_gsi_refused(struct kunit *test)
+{
+	struct datagram_user *user = datagram_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	u32 before = nic->commands[MOOR_CMD_CREATE_QP];
+
+	KUNIT_EXPECT_EQ(test, datagram_try_gsi(user, MOOR_PORT), -EBUSY);
+	KUNIT_EXPECT_EQ(test, datagram_try_gsi(user, MOOR_PORT + 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_QP], before);
+	KUNIT_EXPECT_TRUE(test, nic->qps[MOOR_QPN_GSI].live);
+	KUNIT_EXPECT_NOT_NULL(test, moor_qp_find(user->mdev, MOOR_QPN_GSI));
+	datagram_close(test, user);
+}
+
 static void datagram_absent(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_UD);
 
+	KUNIT_EXPECT_FALSE(test, rdma_cap_ib_mad(&mdev->ibdev, MOOR_PORT));
+	KUNIT_EXPECT_FALSE(test, rdma_cap_ib_cm(&mdev->ibdev, MOOR_PORT));
+	KUNIT_EXPECT_FALSE(test, moor_kunit_nic()->qps[MOOR_QPN_GSI].live);
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_ah, 0);
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_mcast_grp, 0);
 	KUNIT_EXPECT_NULL(test, mdev->ibdev.ops.attach_mcast);
@@ -266,13 +320,15 @@ static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(datagram_completion),
 	KUNIT_CASE(datagram_states),
 	KUNIT_CASE(datagram_group),
+	KUNIT_CASE(datagram_gsi),
+	KUNIT_CASE(datagram_gsi_refused),
 	KUNIT_CASE(datagram_absent),
 	{}
 };
 
 static struct kunit_suite datagram_suite = {
 	.name = "moor_datagram",
-	.init = moor_kunit_init,
+	.init = moor_kunit_init_all,
 	.exit = moor_kunit_exit,
 	.test_cases = datagram_cases,
 };

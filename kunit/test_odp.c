@@ -1107,7 +1107,7 @@ static struct kunit_case odp_cases[] = {
 
 static struct kunit_suite odp_suite = {
 	.name = "moor_odp",
-	.init = moor_kunit_init,
+	.init = moor_kunit_init_all,
 	.exit = moor_kunit_exit,
 	.test_cases = odp_cases,
 };

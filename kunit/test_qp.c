@@ -45,6 +45,7 @@ static const struct qp_case qp_cases_table[] = {
 	  0, IB_QPT_UD },
 	{ "UD, inline beyond the stride", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 1, 1, 49), -EINVAL,
 	  0, IB_QPT_UD },
+	{ "GSI", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_GSI },
 	{ "XRC", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_XRC_INI },
 	{ "unknown create flag", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
 	  0, IB_QPT_RC, 1 << 9 },
@@ -56,6 +57,17 @@ static void qp_case_desc(const struct qp_case *c, char *desc)
 }
 
 KUNIT_ARRAY_PARAM(qp_case, qp_cases_table, qp_case_desc);
+
+static u32 qps_there(struct moor_dev *mdev)
+{
+	unsigned long index;
+	struct moor_qp *qp;
+	u32 count = 0;
+
+	xa_for_each(&mdev->qps, index, qp)
+		count++;
+	return count;
+}
 
 static void qp_input(struct kunit *test)
 {
@@ -73,6 +85,7 @@ static void qp_input(struct kunit *test)
 	struct ib_pd *pd = ib_alloc_pd(&user->mdev->ibdev, 0);
 	unsigned long ring = moor_kunit_mmap(test, RING_BYTES, true);
 	long pinned = moor_kunit_pinned();
+	u32 before = qps_there(user->mdev);
 	struct ib_udata *udata;
 	int err;
 
@@ -100,7 +113,7 @@ static void qp_input(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, moor_destroy_qp(&qp->ibqp, NULL), 0);
 	}
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), pinned);
-	KUNIT_EXPECT_TRUE(test, xa_empty(&user->mdev->qps));
+	KUNIT_EXPECT_EQ(test, qps_there(user->mdev), before);
 	ib_dealloc_pd(pd);
 	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&cq->ibcq, NULL), 0);
 	moor_user_close(test, user);
@@ -327,6 +340,7 @@ static void qp_uc(struct kunit *test)
 static void qp_no_uc(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_UC);
+	u32 before = moor_kunit_nic()->commands[MOOR_CMD_CREATE_QP];
 	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
 	struct ib_qp_init_attr attr = {
 		.cap = { 16, 16, 1, 1, 0 },
@@ -343,7 +357,7 @@ static void qp_no_uc(struct kunit *test)
 	attr.recv_cq = cq;
 	qp = ib_create_qp(pd, &attr);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), -EOPNOTSUPP);
-	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_CREATE_QP], 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->commands[MOOR_CMD_CREATE_QP], before);
 	attr.qp_type = IB_QPT_RC;
 	qp = ib_create_qp(pd, &attr);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), 0);
@@ -505,7 +519,7 @@ static struct kunit_case qp_cases[] = {
 
 static struct kunit_suite qp_suite = {
 	.name = "moor_qp",
-	.init = moor_kunit_init,
+	.init = moor_kunit_init_all,
 	.exit = moor_kunit_exit,
 	.test_cases = qp_cases,
 };

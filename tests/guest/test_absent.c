@@ -9,8 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
-
 #include "pair.h"
 #include "tap.h"
 
@@ -115,31 +113,6 @@ static void registrations(struct pair *pair)
 	munmap(buf, PAGE);
 }
 
-/* Who connects through rdma_cm is told, whichever way the kernel chooses. */
-static void connections(void)
-{
-	struct sockaddr_in to = { .sin_family = AF_INET };
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_event *event;
-	struct rdma_cm_id *id;
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
-		tap_bail("no rdma_cm in this kernel");
-	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000)) {
-		tap_is(errno, ENODEV, "rdma_resolve_addr: errno");
-	} else if (rdma_get_cm_event(channel, &event)) {
-		tap_bail("no event of rdma_resolve_addr: %s", strerror(errno));
-	} else {
-		tap_ok(event->event == RDMA_CM_EVENT_ADDR_ERROR &&
-		       event->status == -ENODEV,
-		       "rdma_resolve_addr: ADDR_ERROR, ENODEV");
-		rdma_ack_cm_event(event);
-	}
-	rdma_destroy_id(id);
-	rdma_destroy_event_channel(channel);
-}
-
 int main(void)
 {
 	struct pair pair = {};
@@ -149,7 +122,6 @@ int main(void)
 	shared_receives(&pair);
 	operations(&pair);
 	registrations(&pair);
-	connections();
 	pair_close(&pair);
 	return tap_done();
 }

@@ -38,6 +38,19 @@ bool fast_map(struct ib_mr *mr, struct pages *pages)
 	       pages->mapped && mr->length == pages->length;
 }
 
+/* The core's MAD agents have the port's. */
+static struct ib_qp *another_gsi(struct link *link)
+{
+	struct ib_qp_init_attr attr = {
+		.qp_type = IB_QPT_GSI, .port_num = 1,
+		.send_cq = link->cq[0], .recv_cq = link->cq[0],
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	return ib_create_qp(link->pd, &attr);
+}
+
 static void test_caps(struct ib_device *dev, u32 seed)
 {
 	u32 most = dev->attrs.max_fast_reg_page_list_len;
@@ -50,8 +63,9 @@ static void test_caps(struct ib_device *dev, u32 seed)
 	point(!(dev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG) &&
 	      !dev->attrs.max_pi_fast_reg_page_list_len,
 	      "what is not there is not announced");
-	point(!rdma_cap_ib_mad(dev, 1) && !rdma_cap_ib_cm(dev, 1),
-	      "without a GSI QP no MADs and no CM");
+	point(rdma_cap_ib_mad(dev, 1) && rdma_cap_ib_cm(dev, 1) &&
+	      !rdma_cap_ib_smi(dev, 1) && !rdma_cap_ib_sa(dev, 1),
+	      "MADs are for the CM: no subnet is managed");
 	if (!link_open(&link, dev, (struct link_how){}))
 		return;
 	mr = ib_alloc_mr(link.pd, IB_MR_TYPE_MEM_REG, most);
@@ -63,6 +77,7 @@ static void test_caps(struct ib_device *dev, u32 seed)
 	point(mr == ERR_PTR(-EINVAL), "no pages: EINVAL");
 	mr = ib_alloc_mr(link.pd, IB_MR_TYPE_SG_GAPS, 16);
 	point(mr == ERR_PTR(-EOPNOTSUPP), "SG_GAPS: EOPNOTSUPP");
+	point(another_gsi(&link) == ERR_PTR(-EBUSY), "a second GSI QP: EBUSY");
 	link_close(&link);
 }
 

@@ -107,6 +107,7 @@ static u8 moor_cmd_qp_type(enum ib_qp_type type)
 	case IB_QPT_UC:
 		return MOOR_QP_UC;
 	case IB_QPT_UD:
+	case IB_QPT_GSI:
 		return MOOR_QP_UD;
 	default:
 		return MOOR_QP_RC;

@@ -13,13 +13,14 @@
 #define MOOR_MAX_AH	BIT(20)
 #define MOOR_CLOCK_KHZ	1000000
 
-/*
- * RoCE v1 and v2 by hardware; no MAD and with it no connection manager, since
- * there is no GSI QP.
- */
+/* RoCE v1 and v2 by hardware. */
 #define MOOR_CORE_CAPS	(RDMA_CORE_CAP_PROT_ROCE |			\
 			 RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP |		\
 			 RDMA_CORE_CAP_ETH_AH)
+
+/* What takes MADs, and with them the GSI QP. */
+#define MOOR_CORE_CM	(RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_CM |	\
+			 RDMA_CORE_CAP_AF_IB)
 
 static void moor_query_windows(const struct moor_dev *mdev,
 			       struct ib_device_attr *attr)
@@ -180,6 +181,8 @@ static int moor_query_port(struct ib_device *ibdev, u32 port,
 	attr->gid_tbl_len = mdev->caps.max_gid;
 	attr->pkey_tbl_len = 1;
 	attr->ip_gids = true;
+	if (mdev->caps.features & MOOR_FEATURE_UD)
+		attr->port_cap_flags = IB_PORT_CM_SUP;
 	attr->max_msg_sz = mdev->caps.max_msg_size;
 	attr->max_vl_num = 1;
 	attr->active_speed = IB_SPEED_EDR;
@@ -190,8 +193,14 @@ static int moor_query_port(struct ib_device *ibdev, u32 port,
 static int moor_get_port_immutable(struct ib_device *ibdev, u32 port,
 				   struct ib_port_immutable *immutable)
 {
+	const struct moor_caps *caps = &to_mdev(ibdev)->caps;
+
 	immutable->core_cap_flags = MOOR_CORE_CAPS;
-	immutable->gid_tbl_len = to_mdev(ibdev)->caps.max_gid;
+	if (caps->features & MOOR_FEATURE_UD) {
+		immutable->core_cap_flags |= MOOR_CORE_CM;
+		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+	}
+	immutable->gid_tbl_len = caps->max_gid;
 	immutable->pkey_tbl_len = 1;
 	return 0;
 }

@@ -448,9 +448,11 @@ static inline struct moor_srq *to_msrq(struct ib_srq *ibsrq)
 	return container_of(ibsrq, struct moor_srq, ibsrq);
 }
 
+/* The GSI QP is one of datagrams (HWI QP-16). */
 static inline bool moor_qp_is_ud(const struct moor_qp *qp)
 {
-	return qp->ibqp.qp_type == IB_QPT_UD;
+	return qp->ibqp.qp_type == IB_QPT_UD ||
+	       qp->ibqp.qp_type == IB_QPT_GSI;
 }
 
 static inline bool moor_has_odp(const struct moor_dev *mdev)

@@ -11,6 +11,10 @@
 
 static int moor_qp_alloc_qpn(struct moor_dev *mdev, struct moor_qp *qp)
 {
+	if (qp->ibqp.qp_type == IB_QPT_GSI) {
+		qp->qpn = MOOR_QPN_GSI;
+		return xa_insert(&mdev->qps, MOOR_QPN_GSI, qp, GFP_KERNEL);
+	}
 	return moor_number_alloc(&mdev->qps, mdev->caps.qp_index_bits,
 				 MOOR_QP_INDEX_FIRST, qp, &qp->qpn);
 }
@@ -70,7 +74,8 @@ struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm)
 	return owner;
 }
 
-static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type)
+static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type,
+			     bool user)
 {
 	switch (type) {
 	case IB_QPT_RC:
@@ -79,21 +84,25 @@ static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type)
 		return mdev->caps.features & MOOR_FEATURE_UC;
 	case IB_QPT_UD:
 		return mdev->caps.features & MOOR_FEATURE_UD;
+	case IB_QPT_GSI:
+		return mdev->caps.features & MOOR_FEATURE_UD && !user;
 	default:
 		return false;
 	}
 }
 
 static int moor_qp_check_attr(const struct moor_dev *mdev,
-			      const struct ib_qp_init_attr *attr)
+			      const struct ib_qp_init_attr *attr, bool user)
 {
 	const struct ib_qp_cap *cap = &attr->cap;
 
-	if (!moor_qp_has_type(mdev, attr->qp_type))
+	if (!moor_qp_has_type(mdev, attr->qp_type, user))
 		return -EOPNOTSUPP;
 	if (attr->create_flags || attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq)
+		return -EINVAL;
+	if (attr->qp_type == IB_QPT_GSI && attr->port_num != MOOR_PORT)
 		return -EINVAL;
 	if (cap->max_send_wr > 1U << mdev->caps.max_log_wqe ||
 	    cap->max_recv_wr > 1U << mdev->caps.max_log_wqe ||
@@ -285,8 +294,8 @@ static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
  * @attr: attributes; its capacities are updated to what there is
  * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user
  *
- * Return: 0; -EOPNOTSUPP for what Moor does not have; -EINVAL; -ENOMEM; or
- * what pinning the rings gives.
+ * Return: 0; -EOPNOTSUPP for what Moor does not have; -EINVAL; -EBUSY for a
+ * second GSI QP; -ENOMEM; or what pinning the rings gives.
  */
 int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		   struct ib_udata *udata)
@@ -301,7 +310,7 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		attr->cap.max_recv_wr = 0;
 		attr->cap.max_recv_sge = 0;
 	}
-	err = moor_qp_check_attr(mdev, attr);
+	err = moor_qp_check_attr(mdev, attr, udata);
 	if (err)
 		return err;
 	err = udata ? moor_user_qp_init(qp, attr, udata, &req) :
