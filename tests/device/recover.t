@@ -11,6 +11,7 @@ import sys
 
 TOP = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
+import connected  # pylint: disable=wrong-import-position
 import device  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
@@ -105,6 +106,16 @@ def under_load(where):
     guest.ok(*guest.moves_data(name))
 
 
+def while_connected(where):
+    """A connection of rdma_cm's ends, and a new one can be had."""
+    name = "connected"
+    for again in range(2):
+        afresh(where)
+        recovered = device.dmesg_count("recovered, as moor0")
+        connected.left(f"{name} ({again})", lambda: guest.control("fatal"))
+        guest.ok(waits("recovered, as moor0", recovered), f"{name} ({again}): recovered")
+
+
 def twice(where):
     """A second death within the minute is the last, until the function is reset."""
     name = "twice in a minute"
@@ -180,6 +191,7 @@ def main():
     function = f"/sys/bus/pci/devices/{where}"
     deaths(where)
     under_load(where)
+    while_connected(where)
     twice(where)
     off(where)
     not_back(where)
