@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/* On-demand paging: ibv_advise_mr(), and what is counted of an MR. */
+
+#include <linux/kthread.h>
+#include <linux/uaccess.h>
+#include <net/netlink.h>
+#include <uapi/rdma/rdma_netlink.h>
+
+#include "paged.h"
+
+static void odp_advise(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	u32 key = paged->mr->lkey;
+
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, NO_FAULT, FLUSH),
+			0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, false), MOOR_SYN_TRANSLATION);
+	KUNIT_ASSERT_EQ(test, put_user(1, (u8 __user *)paged->addr + PAGE_SIZE), 0);
+	KUNIT_ASSERT_EQ(test, put_user(1, (u8 __user *)paged->addr +
+				       3 * PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, NO_FAULT, FLUSH),
+			0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, false), MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + PAGE_SIZE, false), 0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + 2 * PAGE_SIZE, false),
+			MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + 3 * PAGE_SIZE, false), 0);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA + 1, LENGTH - 1, PREFETCH,
+					   FLUSH), 0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, false), 0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, true),
+			MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, PREFETCH_WRITE,
+					   FLUSH), 0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, true), 0);
+	/* Each was entered twice, zeros first, but for those that were there. */
+	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.prefetch),
+			2 * PAGES - 2);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.faults), 0);
+	paged_close(paged);
+}
+
+static void odp_advise_refused(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct ib_pd *other = moor_kunit_pd(test);
+	struct moor_dev *mdev = test->priv;
+	u32 key = paged->mr->lkey, consumer;
+	struct ib_mr *foreign, *fixed;
+
+	foreign = moor_kunit_reg_as(other, paged->addr, LENGTH, IOVA, PAGED,
+				    paged_udata(test, &paged->pair));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, foreign);
+	fixed = paged_reg(paged, paged->addr, LENGTH, IOVA, IB_ACCESS_ON_DEMAND);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixed);
+	KUNIT_ASSERT_EQ(test, moor_key_alloc_consumer(mdev, &consumer), 0);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, 99, FLUSH),
+			-EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key ^ 1, IOVA, 1, PREFETCH, FLUSH),
+			-ENOENT);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, consumer, IOVA, 1, PREFETCH, FLUSH),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, foreign->lkey, IOVA, 1, PREFETCH, 0),
+			-EPERM);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, fixed->lkey, IOVA, 1, PREFETCH_WRITE,
+					   0), -EPERM);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, fixed->lkey, IOVA, 1, PREFETCH,
+					   FLUSH), 0);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH + 1, PREFETCH, 0),
+			-EFAULT);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA - 1, 1, PREFETCH, 0),
+			-EFAULT);
+	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, PREFETCH, FLUSH),
+			-EFAULT);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, NO_FAULT, FLUSH),
+			-EFAULT);
+	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, 1);
+	moor_key_free(mdev, consumer);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(fixed), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(foreign), 0);
+	moor_kunit_pd_free(test, other);
+	paged_close(paged);
+}
+
+struct advisor {
+	struct paged *paged;
+	struct completion done;
+};
+
+static int advisor_run(void *data)
+{
+	struct advisor *advisor = data;
+	struct paged *paged = advisor->paged;
+
+	paged_advise(paged, paged->mr->lkey, IOVA, LENGTH, PREFETCH_WRITE, 0);
+	complete_all(&advisor->done);
+	return 0;
+}
+
+/* In the background, and no more than so much of it: who wants more waits for it. */
+static void odp_advise_later(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct moor_fault_queue *queue = paged->pair.user->uctx.faults;
+	struct advisor advisor = { .paged = paged };
+	struct paged_hog hog;
+	u32 i;
+
+	init_completion(&advisor.done);
+	paged_hog_start(test, &hog);
+	for (i = 0; i < 16; i++)
+		KUNIT_EXPECT_EQ(test, paged_advise(paged, paged->mr->lkey, IOVA,
+						   LENGTH, PREFETCH_WRITE, 0), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->prefetches), 16);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(advisor_run, &advisor,
+						       "advisor"));
+	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&advisor.done, HZ), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->prefetches), 16);
+	paged_hog_stop(&hog);
+	wait_for_completion(&advisor.done);
+	moor_kunit_wait(test, !atomic_read(&queue->prefetches));
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, true), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.prefetch),
+			PAGES);
+	paged_close(paged);
+}
+
+/* "rdma statistic show mr"; a message too short is left as it was. */
+static void odp_statistic(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct sk_buff *msg;
+	size_t room;
+	u32 len;
+
+	msg = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, msg);
+	KUNIT_EXPECT_EQ(test, moor_fill_stat_mr_entry(msg, paged->mr), 0);
+	KUNIT_EXPECT_EQ(test, nla_type((struct nlattr *)msg->data),
+			RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	/* Less by more than what alignment may have cost. */
+	room = msg->len - 4 * sizeof(u64);
+	nlmsg_free(msg);
+	while (room) {
+		room -= 4;
+		msg = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, msg);
+		skb_put(msg, skb_tailroom(msg) - room);
+		len = msg->len;
+		KUNIT_EXPECT_EQ(test, moor_fill_stat_mr_entry(msg, paged->mr),
+				-EMSGSIZE);
+		KUNIT_EXPECT_EQ(test, msg->len, len);
+		nlmsg_free(msg);
+	}
+	KUNIT_EXPECT_EQ(test, paged_rereg(paged, IB_MR_REREG_ACCESS, 0, 0, 0, 0),
+			0);
+	KUNIT_EXPECT_EQ(test, moor_fill_stat_mr_entry(NULL, paged->mr), 0);
+	paged_close(paged);
+}
+
+static struct kunit_case odp_advise_cases[] = {
+	KUNIT_CASE(odp_advise),
+	KUNIT_CASE(odp_advise_refused),
+	KUNIT_CASE(odp_advise_later),
+	KUNIT_CASE(odp_statistic),
+	{}
+};
+
+static struct kunit_suite odp_advise_suite = {
+	.name = "moor_odp_advise",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = odp_advise_cases,
+};
+
+kunit_test_suite(odp_advise_suite);

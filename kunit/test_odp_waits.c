@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * On-demand paging when pages do not come: the process lets nobody at its memory, or
+ * there is none; and whoever ends meanwhile.
+ */
+
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/mman.h>
+#include <linux/uaccess.h>
+
+#include "paged.h"
+
+/* A QP that there is not, and one of a process that has nothing paged: no answer. */
+static void odp_nobody_asks(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct fake_page *page;
+
+	page = paged_ask_for(paged, 0, 0, 1, 0);
+	moor_eq_sync(&((struct moor_dev *)test->priv)->page_eq);
+	paged->pair.qp->qpn ^= 1 << FAKE_QP_INDEX_BITS;
+	paged_ask_for(paged, 0, 0, 1, 0);
+	paged->pair.qp->qpn ^= 1 << FAKE_QP_INDEX_BITS;
+	fake_nic_event(nic, MOOR_EQ_PAGE_REQUEST, MOOR_EVENT_COMM_EST, 0);
+	paged->mr = paged_reg(paged, paged->addr, LENGTH, IOVA, PAGED);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	/* All that came before has been handled when this one is. */
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 1);
+	paged_close(paged);
+}
+
+/* The process does not let anybody at its memory: nobody waits for that. */
+static void odp_stuck(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_odp *odp = paged_odp(paged);
+	struct moor_pager *pager = paged->pair.qp->pager;
+	struct fake_page *page;
+	struct paged_hog hog;
+
+	kref_get(&odp->ref);
+	kref_get(&pager->ref);
+	paged_hog_start(test, &hog);
+	page = paged_ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
+	moor_kunit_wait(test, atomic64_read(&odp->counters.faults) == 1);
+	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&paged->pair.qp->ibqp, NULL), 0);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), 0);
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
+	paged_hog_stop(&hog);
+	moor_kunit_wait(test, kref_read(&pager->ref) == 1);
+	KUNIT_EXPECT_EQ(test, kref_read(&odp->ref), 1);
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 0);
+	moor_odp_put(odp);
+	moor_pager_close(pager);
+
+	moor_kunit_pd_free(test, paged->pair.pd);
+	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&paged->pair.cq->ibcq, NULL), 0);
+	moor_user_close(test, paged->pair.user);
+}
+
+struct last_worker {
+	struct work_struct work;
+	struct moor_fault_queue *queue;
+};
+
+static void last_worker_run(struct work_struct *work)
+{
+	struct last_worker *last = container_of(work, struct last_worker, work);
+	struct work_struct *end = &last->queue->destroy;
+	int i;
+
+	moor_faults_put(last->queue);
+	while (!(work_busy(end) & WORK_BUSY_RUNNING))
+		cond_resched();
+	/* Who ends the queue gets as far as waiting for this one. */
+	for (i = 0; i < 1000; i++)
+		yield();
+}
+
+/* Whoever works on a page outlives the context: the workers go with the last one. */
+static void odp_last_worker(struct kunit *test)
+{
+	int before = module_refcount(THIS_MODULE);
+	struct moor_ucontext uctx = {};
+	struct last_worker last;
+
+	KUNIT_ASSERT_EQ(test, moor_faults_open(&uctx), 0);
+	last.queue = uctx.faults;
+	kref_get(&last.queue->ref);
+	moor_faults_close(&uctx);
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + 1);
+	INIT_WORK_ONSTACK(&last.work, last_worker_run);
+	queue_work(last.queue->wq[MOOR_FAULT_PAGE], &last.work);
+	moor_kunit_wait(test, module_refcount(THIS_MODULE) == before);
+	destroy_work_on_stack(&last.work);
+}
+
+/* Re-registered while a page is waited for: the answer is for what it is then. */
+static void odp_stuck_rereg(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct moor_odp *old = paged_odp(paged);
+	struct fake_page *page;
+	struct paged_hog hog;
+
+	kref_get(&old->ref);
+	paged_hog_start(test, &hog);
+	page = paged_ask_for(paged, paged->mr->lkey, IOVA, 1, TO_WRITE);
+	moor_kunit_wait(test, atomic64_read(&old->counters.faults) == 1);
+	KUNIT_EXPECT_EQ(test, paged_rereg(paged, IB_MR_REREG_PD, 0, 0, 0, 0), 0);
+	KUNIT_EXPECT_PTR_NE(test, paged_odp(paged), old);
+	paged_hog_stop(&hog);
+	moor_kunit_wait(test, moor_is_answered(page));
+	KUNIT_EXPECT_EQ(test, page->status, MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), 0);
+	moor_odp_put(old);
+	paged_close(paged);
+}
+
+/* A window is bound: nothing of the MR changes, its pages come and go. */
+static void odp_busy(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	moor_kunit_hold(paged->mr, 1);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), -EBUSY);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), 0);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE, 1, TO_WRITE),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + PAGE_SIZE, true), 0);
+	moor_kunit_hold(paged->mr, 0);
+	paged_close(paged);
+}
+
+/*
+ * Nobody may be waiting any more. Any other refusal leaves somebody waiting for ever: the
+ * device is stopped.
+ */
+static void odp_answer_refused(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+
+	nic->behave.fail_opcode = MOOR_CMD_PAGE_RESPONSE;
+	nic->behave.fail_status = MOOR_CMD_BAD_INDEX;
+	paged_ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
+	moor_kunit_wait(test, READ_ONCE(nic->commands[MOOR_CMD_PAGE_RESPONSE]) == 1);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE, 1, 0),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	paged_ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
+	moor_kunit_wait(test, moor_is_dead(mdev));
+	nic->behave.fail_status = 0;
+	paged_close(paged);
+}
+
+/* On a device that is dead pages go without asking, and nobody waits. */
+static void odp_dead(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, LENGTH, TO_WRITE),
+			MOOR_PAGE_RESOLVED);
+	moor_hw_kill(test->priv, NULL);
+	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, paged_invalidations(), 0);
+	KUNIT_EXPECT_PTR_EQ(test, paged_reg(paged, paged->addr, LENGTH, IOVA,
+					    PAGED), ERR_PTR(-EIO));
+	paged_close(paged);
+}
+
+/* Each allocation fails in turn: of the first fault in a branch, and its nodes. */
+static void odp_no_memory(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct moor_dev *mdev = test->priv;
+	u32 nth, failed = 0;
+	bool reached = true;
+	int err;
+
+	paged->mr = paged_reg(paged, 0, U64_MAX, 0, PAGED);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	KUNIT_ASSERT_EQ(test, put_user(1, (u8 __user *)paged->addr), 0);
+	for (nth = 1; reached && nth < 500; nth++) {
+		moor_nodes_destroy(mdev);
+		current->fail_nth = nth;
+		err = paged_advise(paged, paged->mr->lkey, paged->addr, 1, NO_FAULT,
+				   FLUSH);
+		reached = !current->fail_nth;
+		current->fail_nth = 0;
+		if (!err && reached) {
+			/* Without harm: once more from the beginning. */
+			KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
+			paged_expect_nodes(paged, 1);
+			paged->addr = moor_kunit_mmap(test, LENGTH, true);
+			KUNIT_ASSERT_EQ(test, put_user(1, (u8 __user *)paged->addr),
+					0);
+		}
+		if (!err)
+			continue;
+		failed++;
+		KUNIT_EXPECT_EQ(test, err, -ENOMEM);
+		KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, 1);
+		KUNIT_EXPECT_TRUE(test, xa_empty(&paged_odp(paged)->nodes));
+		KUNIT_EXPECT_TRUE(test, xa_empty(&paged_odp(paged)->branches));
+	}
+	kunit_info(test, "%u allocations failed in turn\n", failed);
+	KUNIT_EXPECT_GE(test, failed, 3);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, paged->addr, true), 0);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
+	paged_close(paged);
+}
+
+/* Memory of which there is none, for some time. */
+struct shortage {
+	struct page *page;
+	u32 left;		/* faults that find none */
+	u32 met;		/* that have */
+};
+
+static vm_fault_t shortage_fault(struct vm_fault *vmf)
+{
+	struct shortage *shortage = vmf->vma->vm_private_data;
+
+	if (shortage->left) {
+		shortage->left--;
+		shortage->met++;
+		return VM_FAULT_OOM;
+	}
+	get_page(shortage->page);
+	vmf->page = shortage->page;
+	return 0;
+}
+
+static const struct vm_operations_struct shortage_vm_ops = {
+	.fault = shortage_fault,
+};
+
+static int shortage_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	vma->vm_ops = &shortage_vm_ops;
+	vma->vm_private_data = file->private_data;
+	return 0;
+}
+
+static const struct file_operations shortage_ops = {
+	.owner = THIS_MODULE,
+	.mmap = shortage_mmap,
+};
+
+/* At an address, or if that is 0 anywhere. */
+static unsigned long shortage_map(struct kunit *test, struct shortage *shortage,
+				  unsigned long at)
+{
+	unsigned long flags = MAP_SHARED | (at ? MAP_FIXED : 0);
+	struct file *file;
+
+	file = anon_inode_getfile("shortage", &shortage_ops, shortage, O_RDWR);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	at = vm_mmap(file, at, PAGE_SIZE, PROT_READ, flags, 0);
+	fput(file);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
+	return at;
+}
+
+/* Memory is short for a moment: nobody is told. For longer: the fault fails. */
+static void odp_short_of_memory(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct shortage shortage = { .left = 5 };
+	unsigned long at = shortage_map(test, &shortage, 0);
+	struct moor_odp_counters *counters;
+
+	shortage.page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	KUNIT_ASSERT_NOT_NULL(test, shortage.page);
+	paged->mr = paged_reg(paged, at, PAGE_SIZE, at,
+			      IB_ACCESS_REMOTE_READ | IB_ACCESS_ON_DEMAND);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	counters = &paged_odp(paged)->counters;
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, at, 1, 0), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, shortage.met, 5);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, at, false), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->faults), 1);
+
+	shortage_map(test, &shortage, at);
+	shortage.left = U32_MAX;
+	shortage.met = 0;
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, at, 1, 0), MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_GT(test, shortage.met, 5);
+	KUNIT_EXPECT_LT(test, shortage.met, 20);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->faults), 2);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->handled), 1);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, paged->mr->lkey, at, 1, PREFETCH,
+					   FLUSH), -ENOMEM);
+	KUNIT_ASSERT_EQ(test, vm_munmap(at, PAGE_SIZE), 0);
+	paged_close(paged);
+	__free_page(shortage.page);
+}
+
+/* With few vectors page requests come with the asynchronous events. */
+static void odp_few_vectors(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev;
+	struct paged *paged;
+
+	nic->behave.odd_register = MOOR_REG_NUM_VECTORS;
+	nic->behave.odd_value = MOOR_VECTOR_ASYNC + 2;
+	mdev = moor_kunit_replug(test, 0);
+	KUNIT_EXPECT_EQ(test, mdev->num_comp, 1);
+	KUNIT_EXPECT_EQ(test, nic->eqs[MOOR_EQ_PAGE_REQUEST].vector,
+			MOOR_VECTOR_ASYNC);
+	paged = paged_open(test);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
+	paged_close(paged);
+	nic->behave.odd_register = 0;
+}
+
+static struct kunit_case odp_waits_cases[] = {
+	KUNIT_CASE(odp_nobody_asks),
+	KUNIT_CASE(odp_stuck),
+	KUNIT_CASE(odp_stuck_rereg),
+	KUNIT_CASE(odp_last_worker),
+	KUNIT_CASE(odp_busy),
+	KUNIT_CASE(odp_answer_refused),
+	KUNIT_CASE(odp_dead),
+	KUNIT_CASE(odp_no_memory),
+	KUNIT_CASE(odp_short_of_memory),
+	KUNIT_CASE(odp_few_vectors),
+	{}
+};
+
+static struct kunit_suite odp_waits_suite = {
+	.name = "moor_odp_waits",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = odp_waits_cases,
+};
+
+kunit_test_suite(odp_waits_suite);
