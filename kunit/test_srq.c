@@ -34,7 +34,7 @@ static const struct srq_case srq_cases_table[] = {
 	{ "not page-aligned", 16, 1, 4, 5, 8, 0, IB_SRQT_BASIC, -EINVAL },
 	{ "reserved field", 16, 1, 4, 5, 0, 1, IB_SRQT_BASIC, -EINVAL },
 	{ "not mapped", 16, 1, 4, 5, 1 << 30, 0, IB_SRQT_BASIC, -EFAULT },
-	{ "XRC", 16, 1, 4, 5, 0, 0, IB_SRQT_XRC, -EOPNOTSUPP },
+	{ "tag matching", 16, 1, 4, 5, 0, 0, IB_SRQT_TM, -EOPNOTSUPP },
 };
 
 static void srq_case_desc(const struct srq_case *c, char *desc)
@@ -58,7 +58,7 @@ static void srq_input(struct kunit *test)
 		.ring_addr = moor_kunit_mmap(test, RING, true) + c->offset,
 		.log_depth = c->log_depth,
 		.log_stride = c->log_stride,
-		.reserved[5] = c->reserved,
+		.reserved[1] = c->reserved,
 	};
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_create_srq_resp resp;

@@ -81,8 +81,8 @@ static void moor_free_context(struct ibv_context *context)
 	struct moor_context *ctx = to_moor_context(context);
 	uint32_t i;
 
-	for (i = 0; i < MOOR_QP_CHUNKS; i++)
-		free(ctx->qps[i]);
+	for (i = 0; i < MOOR_CHUNKS; i++)
+		free(ctx->owners[i]);
 	unmap_doze(ctx);
 	pthread_mutex_destroy(&ctx->lock);
 	verbs_uninit_context(&ctx->vctx);
@@ -99,6 +99,7 @@ static const struct verbs_context_ops moor_context_ops = {
 	.alloc_td = moor_alloc_td,
 	.attach_mcast = ibv_cmd_attach_mcast,
 	.bind_mw = moor_bind_mw,
+	.close_xrcd = moor_close_xrcd,
 	.cq_event = moor_cq_event,
 	.create_ah = moor_create_ah,
 	.create_cq = moor_create_cq,
@@ -125,6 +126,8 @@ static const struct verbs_context_ops moor_context_ops = {
 	.modify_cq = moor_modify_cq,
 	.modify_qp = moor_modify_qp,
 	.modify_srq = moor_modify_srq,
+	.open_qp = moor_open_qp,
+	.open_xrcd = moor_open_xrcd,
 	.poll_cq = moor_poll_cq,
 	.post_recv = moor_post_recv,
 	.post_send = moor_post_send,

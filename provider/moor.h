@@ -25,14 +25,30 @@ enum moor_resource {
 	MOOR_RESOURCE_SRQ	= 3,
 };
 
-/* QPs by the cookie that CQEs carry; chunks are made as they are needed. */
-#define MOOR_QP_CHUNK_SHIFT	8
-#define MOOR_QP_CHUNK_SIZE	(1u << MOOR_QP_CHUNK_SHIFT)
-#define MOOR_QP_CHUNKS		1024
-#define MOOR_QP_COOKIES		(MOOR_QP_CHUNKS * MOOR_QP_CHUNK_SIZE)
+/* Owners by the cookie that CQEs carry; chunks are made as they are needed. */
+#define MOOR_CHUNK_SHIFT	8
+#define MOOR_CHUNK_SIZE		(1u << MOOR_CHUNK_SHIFT)
+#define MOOR_CHUNKS		1024
+#define MOOR_COOKIES		(MOOR_CHUNKS * MOOR_CHUNK_SIZE)
 
-struct moor_qp_chunk {
-	struct moor_qp *qp[MOOR_QP_CHUNK_SIZE];
+/**
+ * struct moor_owner - whose a CQE is: a QP, or an XRC SRQ
+ * @cookie: its place in moor_context.owners
+ * @qpn: of a QP; an XRC SRQ's receives are those of any target
+ * @sq: send queue; NULL: an XRC SRQ
+ * @rq: where receives come from
+ * @shared: @rq is an SRQ's: its WQEs end in any order, and at several CQs
+ */
+struct moor_owner {
+	uint32_t cookie;
+	uint32_t qpn;
+	struct moor_wq *sq;
+	struct moor_wq *rq;
+	bool shared;
+};
+
+struct moor_owner_chunk {
+	struct moor_owner *owner[MOOR_CHUNK_SIZE];
 };
 
 struct moor_device {
@@ -58,13 +74,13 @@ struct moor_registration {
  * @max_wr: entries of a work queue
  * @max_sge: SGEs of a WQE
  * @max_cqe: entries of a CQ
- * @lock: protects what follows, except against look-ups in @qps
+ * @lock: protects what follows, except against look-ups in @owners
  * @doorbell_pages: struct moor_doorbell_page
  * @failed: the last registration that failed
  * @next_cookie: where the search for a free cookie starts
- * @qps: cookie >> MOOR_QP_CHUNK_SHIFT gives the chunk, the rest the entry. An
- *	entry is cleared under the locks of the QP's CQs, so that who holds
- *	one of them keeps the QP alive.
+ * @owners: cookie >> MOOR_CHUNK_SHIFT gives the chunk, the rest the entry. An
+ *	entry is cleared under the locks of the owner's CQs, so that who holds
+ *	one of them keeps the owner alive.
  */
 struct moor_context {
 	struct verbs_context vctx;
@@ -79,7 +95,7 @@ struct moor_context {
 	struct list_head doorbell_pages;
 	struct moor_registration failed;
 	uint32_t next_cookie;
-	struct moor_qp_chunk *qps[MOOR_QP_CHUNKS];
+	struct moor_owner_chunk *owners[MOOR_CHUNKS];
 };
 
 struct moor_td {
@@ -187,11 +203,13 @@ struct moor_wq {
  * struct moor_srq - a shared receive queue
  * @vsrq: the common part
  * @wq: the queue; pollers of any CQ store its consumer, see poll.c
+ * @owner: of type XRC: in the CQEs of its receives
  * @buf: memory of the ring
  * @parent: parent domain that it was made with, or NULL
  */
 struct moor_srq {
 	struct verbs_srq vsrq;
+	struct moor_owner owner;
 	struct moor_wq wq;
 	struct moor_buf buf;
 	struct moor_pd *parent;
@@ -203,9 +221,8 @@ struct moor_srq {
  * @sq: send queue
  * @rq: receive queue
  * @max_inline: bytes of inline data that fit into a send WQE
- * @cookie: its place in moor_context.qps
- * @srq: where its receives come from, or NULL: from @rq
- * @address_bytes: of the address segment that a send WQE has behind its head
+ * @owner: in its CQEs
+ * @address_bytes: of the segment behind a send WQE's head that says whom it is for
  * @always: WQE flags that every send request gets (SIGNALED or none)
  * @buf: memory of both rings
  * @wr: ibv_wr_*: the WQE being built; NULL after an error
@@ -218,8 +235,7 @@ struct moor_qp {
 	struct moor_wq sq;
 	struct moor_wq rq;
 	uint32_t max_inline;
-	uint32_t cookie;
-	struct moor_srq *srq;
+	struct moor_owner owner;
 	uint32_t address_bytes;
 	uint8_t always;
 	struct moor_buf buf;
@@ -319,21 +335,31 @@ static inline void moor_unlock(struct moor_lock *lock)
 		pthread_spin_unlock(&lock->spin);
 }
 
-/* The QP that a cookie names, or NULL; @cookie comes from a CQE. */
-static inline struct moor_qp *moor_qp_find(struct moor_context *ctx,
-					   uint32_t cookie)
+/* The owner that a cookie names, or NULL; @cookie comes from a CQE. */
+static inline struct moor_owner *moor_owner_find(struct moor_context *ctx,
+						 uint32_t cookie)
 {
-	struct moor_qp_chunk *chunk;
+	struct moor_owner_chunk *chunk;
 
-	if (cookie >= MOOR_QP_COOKIES)
+	if (cookie >= MOOR_COOKIES)
 		return NULL;
-	chunk = __atomic_load_n(&ctx->qps[cookie >> MOOR_QP_CHUNK_SHIFT],
+	chunk = __atomic_load_n(&ctx->owners[cookie >> MOOR_CHUNK_SHIFT],
 				__ATOMIC_ACQUIRE);
 	if (!chunk)
 		return NULL;
-	return __atomic_load_n(&chunk->qp[cookie % MOOR_QP_CHUNK_SIZE],
+	return __atomic_load_n(&chunk->owner[cookie % MOOR_CHUNK_SIZE],
 			       __ATOMIC_ACQUIRE);
 }
+
+/* An XRC target, which has no queues and no CQs. */
+static inline bool moor_qp_is_target(const struct moor_qp *qp)
+{
+	return qp->vqp.qp.qp_type == IBV_QPT_XRC_RECV;
+}
+
+/* cookie.c */
+int moor_cookie_get(struct moor_context *ctx, struct moor_owner *owner);
+void moor_cookie_put(struct moor_context *ctx, const struct moor_owner *owner);
 
 /* moor.c */
 bool moor_is_context(const struct ibv_context *context);
@@ -408,7 +434,7 @@ int moor_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int moor_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void moor_cq_event(struct ibv_cq *cq);
 void moor_cq_announce(struct moor_cq *cq);
-void moor_cq_clean(struct moor_cq *cq, struct moor_qp *qp);
+void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner);
 void moor_cq_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags);
 
 /* srq.c */
@@ -436,6 +462,16 @@ int moor_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 int moor_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 				uint32_t flags);
 int moor_destroy_qp(struct ibv_qp *qp);
+
+/* xrc.c */
+struct ibv_xrcd *moor_open_xrcd(struct ibv_context *context,
+				struct ibv_xrcd_init_attr *attr);
+int moor_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *moor_create_target(struct ibv_context *context,
+				  struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *moor_open_qp(struct ibv_context *context,
+			    struct ibv_qp_open_attr *attr);
+int moor_destroy_target(struct moor_qp *qp);
 
 /* post.c */
 int moor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,

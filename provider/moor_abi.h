@@ -25,6 +25,8 @@ DECLARE_DRV_CMD(moor_ucmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 		moor_resize_cq_req, empty);
 DECLARE_DRV_CMD(moor_ucmd_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
 		moor_create_srq_req, moor_create_srq_resp);
+DECLARE_DRV_CMD(moor_ucmd_create_xsrq, IB_USER_VERBS_CMD_CREATE_XSRQ,
+		moor_create_srq_req, moor_create_srq_resp);
 DECLARE_DRV_CMD(moor_ucmd_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,
 		moor_modify_srq_req, empty);
 DECLARE_DRV_CMD(moor_ucmd_create_qp, IB_USER_VERBS_CMD_CREATE_QP,

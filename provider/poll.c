@@ -87,33 +87,34 @@ static void srq_taken(struct moor_wq *wq, uint32_t end)
 }
 
 /* The slots up to the CQE's WQE may be written again from now on. */
-static void free_slots(struct moor_qp *qp, const struct moor_cqe *cqe)
+static void free_slots(const struct moor_owner *owner,
+		       const struct moor_cqe *cqe)
 {
+	struct moor_wq *wq = cqe_is_recv(cqe) ? owner->rq : owner->sq;
 	uint32_t end = le32toh(cqe->wqe_index) + 1;
-	struct moor_wq *wq = cqe_is_recv(cqe) ? &qp->rq : &qp->sq;
 
-	if (cqe_is_recv(cqe) && qp->srq)
-		srq_taken(&qp->srq->wq, end);
-	else
+	if (cqe_is_recv(cqe) && owner->shared)
+		srq_taken(wq, end);
+	else if (wq)
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }
 
 /*
  * Takes the next CQE off the ring and its WQE, with all before it, off the
- * work queue. Skips CQEs that name no QP of this context.
+ * work queue. Skips CQEs that are nobody's of this context.
  */
 static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 {
 	struct moor_context *ctx = to_moor_context(cq->vcq.cq.context);
 	struct moor_cqe *cqe;
-	struct moor_qp *qp;
+	struct moor_owner *owner;
 
 	while ((cqe = cqe_at(cq, cq->consumer))) {
 		cq->consumer++;
-		qp = moor_qp_find(ctx, le32toh(cqe->cookie));
-		if (unlikely(!qp))
+		owner = moor_owner_find(ctx, le32toh(cqe->cookie));
+		if (unlikely(!owner))
 			continue;
-		free_slots(qp, cqe);
+		free_slots(owner, cqe);
 		return cqe;
 	}
 	return NULL;
@@ -209,27 +210,27 @@ void moor_cq_event(struct ibv_cq *ibcq)
 }
 
 /* A queue that others share goes on; one of the QP's own begins anew or is gone. */
-static void drop_cqe(struct moor_qp *qp, const struct moor_cqe *cqe)
+static void drop_cqe(const struct moor_owner *owner, const struct moor_cqe *cqe)
 {
-	if (cqe_is_recv(cqe) && qp->srq)
-		free_slots(qp, cqe);
+	if (cqe_is_recv(cqe) && owner->shared)
+		free_slots(owner, cqe);
 }
 
-static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_qp *qp)
+static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_owner *owner)
 {
-	return le32toh(cqe->cookie) == qp->cookie &&
-	       le32toh(cqe->qpn) == qp->vqp.qp.qp_num;
+	return le32toh(cqe->cookie) == owner->cookie &&
+	       (!owner->sq || le32toh(cqe->qpn) == owner->qpn);
 }
 
 /**
- * moor_cq_clean - remove the CQEs of a QP that is gone or was reset
+ * moor_cq_clean - remove the CQEs of who is gone or was reset
  * @cq: the CQ, locked
- * @qp: the QP; the device writes no CQE for it any more
+ * @owner: whose; the device writes no CQE for it any more
  *
  * The CQEs that stay move up towards the producer, each slot keeping its phase,
  * and the consumer index steps over what is left free.
  */
-void moor_cq_clean(struct moor_cq *cq, struct moor_qp *qp)
+void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner)
 {
 	uint32_t end = cq->consumer;
 	struct moor_cqe *from, *to;
@@ -241,8 +242,8 @@ void moor_cq_clean(struct moor_cq *cq, struct moor_qp *qp)
 		end++;
 	for (i = end; i-- != cq->consumer; ) {
 		from = ring_slot(cq, i);
-		if (cqe_is_of(from, qp)) {
-			drop_cqe(qp, from);
+		if (cqe_is_of(from, owner)) {
+			drop_cqe(owner, from);
 			removed++;
 			continue;
 		}

@@ -95,9 +95,10 @@ static int put_sges(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
 	return 0;
 }
 
-static void put_atomic(struct moor_sq_wqe *wqe, const struct ibv_send_wr *wr)
+static void put_atomic(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+		       const struct ibv_send_wr *wr)
 {
-	struct moor_wqe_atomic *atomic = (struct moor_wqe_atomic *)(wqe + 1);
+	struct moor_wqe_atomic *atomic = moor_wqe_segment(qp, wqe);
 
 	wqe->remote_addr = htole64(wr->wr.atomic.remote_addr);
 	wqe->rkey = htole32(wr->wr.atomic.rkey);
@@ -125,7 +126,18 @@ static bool has_op(const struct moor_qp *qp, uint16_t traits)
 	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
 		return traits & OP_UD;
 	return traits & OP_KNOWN &&
-	       (!(traits & OP_RC) || qp->vqp.qp.qp_type == IBV_QPT_RC);
+	       (!(traits & OP_RC) || qp->vqp.qp.qp_type != IBV_QPT_UC);
+}
+
+/* Behind the head: whom it is for, where the connection does not say that. */
+static void put_address(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+			const struct ibv_send_wr *wr)
+{
+	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+		moor_put_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+				 wr->wr.ud.remote_qkey);
+	else
+		moor_put_srqn(wqe, wr->qp_type.xrc.remote_srqn);
 }
 
 /* Fills the slot of WQE @index. Returns 0 or an errno. */
@@ -152,12 +164,11 @@ static int put_wqe(const struct moor_qp *qp, uint32_t index,
 	if (op->traits & OP_INV)
 		wqe->inv_key = htole32(wr->invalidate_rkey);
 	if (qp->address_bytes)
-		moor_put_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
-				 wr->wr.ud.remote_qkey);
+		put_address(qp, wqe, wr);
 	if (op->traits & OP_LOCAL)
 		return put_local(wqe, wr);
 	if (op->traits & OP_ATOMIC) {
-		put_atomic(wqe, wr);
+		put_atomic(qp, wqe, wr);
 	} else if (op->traits & OP_REMOTE) {
 		wqe->remote_addr = htole64(wr->wr.rdma.remote_addr);
 		wqe->rkey = htole32(wr->wr.rdma.rkey);
@@ -177,7 +188,7 @@ int moor_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	uint32_t index;
 	int err = 0;
 
-	if (unlikely(!moor_sq_open(qp))) {
+	if (unlikely(!moor_sq_open(qp) || moor_qp_is_target(qp))) {
 		*bad_wr = wr;
 		return EINVAL;
 	}

@@ -14,63 +14,21 @@
 				 IBV_QP_INIT_ATTR_CREATE_FLAGS | \
 				 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
-/* ---- cookies ---- */
-
-static struct moor_qp_chunk *get_chunk(struct moor_context *ctx, uint32_t number)
-{
-	struct moor_qp_chunk *chunk = ctx->qps[number];
-
-	if (!chunk) {
-		chunk = calloc(1, sizeof(*chunk));
-		if (chunk)
-			__atomic_store_n(&ctx->qps[number], chunk,
-					 __ATOMIC_RELEASE);
-	}
-	return chunk;
-}
-
-/* Gives @qp a cookie. Returns 0 or an errno. */
-static int cookie_get(struct moor_context *ctx, struct moor_qp *qp)
-{
-	struct moor_qp_chunk *chunk;
-	int err = ENOMEM;
-	uint32_t i, place;
-
-	pthread_mutex_lock(&ctx->lock);
-	for (i = 0; i < MOOR_QP_COOKIES; i++) {
-		qp->cookie = ctx->next_cookie;
-		ctx->next_cookie = (ctx->next_cookie + 1) % MOOR_QP_COOKIES;
-		place = qp->cookie % MOOR_QP_CHUNK_SIZE;
-		chunk = get_chunk(ctx, qp->cookie >> MOOR_QP_CHUNK_SHIFT);
-		if (!chunk)
-			break;
-		if (!__atomic_load_n(&chunk->qp[place], __ATOMIC_ACQUIRE)) {
-			__atomic_store_n(&chunk->qp[place], qp,
-					 __ATOMIC_RELEASE);
-			err = 0;
-			break;
-		}
-	}
-	pthread_mutex_unlock(&ctx->lock);
-	return err;
-}
-
-static void cookie_put(struct moor_context *ctx, const struct moor_qp *qp)
-{
-	struct moor_qp_chunk *chunk =
-		ctx->qps[qp->cookie >> MOOR_QP_CHUNK_SHIFT];
-
-	__atomic_store_n(&chunk->qp[qp->cookie % MOOR_QP_CHUNK_SIZE], NULL,
-			 __ATOMIC_RELEASE);
-}
-
 /* ---- the two CQs of a QP ---- */
+
+/* One that has no receives has no CQ for them. */
+static struct moor_cq *recv_cq_of(const struct moor_qp *qp)
+{
+	struct ibv_cq *cq = qp->vqp.qp.recv_cq;
+
+	return to_moor_cq(cq ? cq : qp->vqp.qp.send_cq);
+}
 
 /* In the order of their addresses, so that two QPs cannot deadlock. */
 static void lock_cqs(const struct moor_qp *qp)
 {
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
-	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+	struct moor_cq *recv = recv_cq_of(qp);
 
 	moor_lock(send < recv ? &send->lock : &recv->lock);
 	if (send != recv)
@@ -80,7 +38,7 @@ static void lock_cqs(const struct moor_qp *qp)
 static void unlock_cqs(const struct moor_qp *qp)
 {
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
-	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+	struct moor_cq *recv = recv_cq_of(qp);
 
 	moor_unlock(&send->lock);
 	if (send != recv)
@@ -90,11 +48,11 @@ static void unlock_cqs(const struct moor_qp *qp)
 static void clean_cqs(struct moor_qp *qp)
 {
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
-	struct moor_cq *recv = to_moor_cq(qp->vqp.qp.recv_cq);
+	struct moor_cq *recv = recv_cq_of(qp);
 
-	moor_cq_clean(send, qp);
+	moor_cq_clean(send, &qp->owner);
 	if (send != recv)
-		moor_cq_clean(recv, qp);
+		moor_cq_clean(recv, &qp->owner);
 }
 
 /* ---- sizes ---- */
@@ -125,14 +83,15 @@ static int size_wq(const struct moor_context *ctx, struct moor_wq *wq,
 static int size_sq(const struct moor_context *ctx, struct moor_qp *qp,
 		   const struct ibv_qp_cap *cap)
 {
-	size_t head, sges, room;
+	size_t head, sges, atomic, room;
 	int err;
 
 	if (cap->max_send_sge > ctx->max_sge ||
 	    cap->max_inline_data > ctx->max_inline)
 		return EINVAL;
 	sges = cap->max_send_sge * sizeof(struct moor_sge);
-	room = max_t(size_t, sges, cap->max_inline_data);
+	atomic = sizeof(struct moor_wqe_atomic) + sizeof(struct moor_sge);
+	room = max_t(size_t, max(sges, atomic), cap->max_inline_data);
 	head = sizeof(struct moor_sq_wqe) + qp->address_bytes;
 	err = size_wq(ctx, &qp->sq, cap->max_send_wr, head + room,
 		      MOOR_MIN_LOG_SQ_STRIDE);
@@ -174,11 +133,11 @@ int moor_size_recv(const struct moor_context *ctx, struct moor_wq *wq,
 	return 0;
 }
 
-/* None of its own where receives come from an SRQ, whatever is asked for. */
+/* None of its own where receives come from SRQs, whatever is asked for. */
 static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
 		   const struct ibv_qp_cap *cap)
 {
-	if (qp->srq)
+	if (qp->owner.shared)
 		return 0;
 	if (cap->max_recv_sge > ctx->max_sge)
 		return EINVAL;
@@ -208,18 +167,23 @@ static void report_cap(const struct moor_qp *qp, struct ibv_qp_cap *cap)
 static int check_attr(const struct ibv_context *context,
 		      const struct ibv_qp_init_attr_ex *attr)
 {
+	bool sends_only = attr->qp_type == IBV_QPT_XRC_SEND;
+
 	if ((attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	     attr->qp_type != IBV_QPT_UD) ||
+	     attr->qp_type != IBV_QPT_UD && !sends_only) ||
 	    !check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK))
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	    attr->create_flags)
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
-	    !attr->send_cq || !attr->recv_cq)
+	    !attr->send_cq || (!attr->recv_cq && !sends_only))
 		return EINVAL;
 	/* A CQ finds its QPs by their context, and never those of another. */
-	if (attr->send_cq->context != context || attr->recv_cq->context != context)
+	if (attr->send_cq->context != context ||
+	    (attr->recv_cq && attr->recv_cq->context != context))
+		return EINVAL;
+	if (sends_only && attr->srq)
 		return EINVAL;
 	if (attr->srq && attr->srq->context != context)
 		return EINVAL;
@@ -270,7 +234,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 		.sq_addr = (uintptr_t)qp->sq.ring,
 		.log_sq_depth = moor_log2_of_at_least(qp->sq.depth),
 		.log_sq_stride = qp->sq.log_stride,
-		.cookie = qp->cookie,
+		.cookie = qp->owner.cookie,
 	};
 	int err;
 
@@ -286,6 +250,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 				   sizeof(resp));
 	if (err)
 		return err;
+	qp->owner.qpn = qp->vqp.qp.qp_num;
 	err = get_slots(ctx, qp, &resp.db);
 	if (err)
 		ibv_cmd_destroy_qp(&qp->vqp.qp);
@@ -310,12 +275,15 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 {
 	int err;
 
-	if (attr->srq)
-		qp->srq = to_moor_srq(attr->srq);
+	qp->owner.sq = &qp->sq;
+	qp->owner.rq = attr->srq ? &to_moor_srq(attr->srq)->wq : &qp->rq;
+	qp->owner.shared = attr->srq;
 	if (attr->qp_type == IBV_QPT_UD)
 		qp->address_bytes = sizeof(struct moor_wqe_ud);
+	if (attr->qp_type == IBV_QPT_XRC_SEND)
+		qp->address_bytes = sizeof(struct moor_wqe_xrc);
 	err = size_sq(ctx, qp, &attr->cap);
-	if (!err)
+	if (!err && attr->qp_type != IBV_QPT_XRC_SEND)
 		err = size_rq(ctx, qp, &attr->cap);
 	if (!err)
 		err = check_attr(&ctx->vctx.context, attr);
@@ -328,7 +296,7 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 	err = create_rings(qp);
 	if (err)
 		return err;
-	err = cookie_get(ctx, qp);
+	err = moor_cookie_get(ctx, &qp->owner);
 	if (err)
 		goto free_rings;
 	err = create_in_kernel(ctx, qp, attr);
@@ -338,7 +306,7 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 	return 0;
 
 put_cookie:
-	cookie_put(ctx, qp);
+	moor_cookie_put(ctx, &qp->owner);
 free_rings:
 	moor_buf_free(&qp->buf);
 	return err;
@@ -347,10 +315,13 @@ free_rings:
 struct ibv_qp *moor_create_qp_ex(struct ibv_context *context,
 				 struct ibv_qp_init_attr_ex *attr)
 {
-	struct moor_qp *qp = calloc(1, sizeof(*qp));
+	struct moor_qp *qp;
 	bool lock;
 	int err;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return moor_create_target(context, attr);
+	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
 	err = init_qp(to_moor_context(context), qp, attr);
@@ -413,7 +384,8 @@ int moor_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
 	if (err)
 		return err;
-	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET &&
+	    !moor_qp_is_target(to_moor_qp(ibqp)))
 		reset_qp(to_moor_qp(ibqp));
 	return 0;
 }
@@ -461,13 +433,15 @@ int moor_destroy_qp(struct ibv_qp *ibqp)
 	struct moor_qp *qp = to_moor_qp(ibqp);
 	int err;
 
+	if (moor_qp_is_target(qp))
+		return moor_destroy_target(qp);
 	err = ibv_cmd_destroy_qp(ibqp);
 	if (err)
 		return err;
 	/* No CQE names the QP after this, and no poller holds it. */
 	lock_cqs(qp);
 	clean_cqs(qp);
-	cookie_put(ctx, qp);
+	moor_cookie_put(ctx, &qp->owner);
 	unlock_cqs(qp);
 
 	put_slots(ctx, qp);

@@ -51,14 +51,29 @@ static inline void moor_put_address(struct moor_sq_wqe *wqe, struct ibv_ah *ah,
 	segment->qkey = htole32(qkey);
 }
 
+/* Whose message it is (HWI XRC-3). */
+static inline void moor_put_srqn(struct moor_sq_wqe *wqe, uint32_t srqn)
+{
+	struct moor_wqe_xrc *segment = (struct moor_wqe_xrc *)(wqe + 1);
+
+	*segment = (struct moor_wqe_xrc){ .srqn = htole32(srqn) };
+}
+
+/* Where the opcode's own segment is, of one that goes to somebody. */
+static inline void *moor_wqe_segment(const struct moor_qp *qp,
+				     struct moor_sq_wqe *wqe)
+{
+	return (uint8_t *)(wqe + 1) + qp->address_bytes;
+}
+
 /* Where SGEs or inline data of a WQE start. */
 static inline void *moor_wqe_data(const struct moor_qp *qp,
 				  struct moor_sq_wqe *wqe)
 {
-	if (wqe->opcode == MOOR_WQE_CMP_SWAP ||
-	    wqe->opcode == MOOR_WQE_FETCH_ADD)
-		return (struct moor_wqe_atomic *)(wqe + 1) + 1;
-	return (uint8_t *)(wqe + 1) + qp->address_bytes;
+	struct moor_wqe_atomic *atomic = moor_wqe_segment(qp, wqe);
+
+	return wqe->opcode == MOOR_WQE_CMP_SWAP ||
+	       wqe->opcode == MOOR_WQE_FETCH_ADD ? atomic + 1 : atomic;
 }
 
 #endif /* MOOR_PROVIDER_SQ_H */

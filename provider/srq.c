@@ -10,7 +10,14 @@
 #include "moor_abi.h"
 #include "sq.h"
 
-#define SUPPORTED_COMP_MASK	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)
+#define BASIC_COMP_MASK	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)
+#define XRC_COMP_MASK	(BASIC_COMP_MASK | IBV_SRQ_INIT_ATTR_XRCD | \
+			 IBV_SRQ_INIT_ATTR_CQ)
+
+static bool is_xrc(const struct moor_srq *srq)
+{
+	return srq->vsrq.srq_type == IBV_SRQT_XRC;
+}
 
 static void report_attr(const struct moor_srq *srq, struct ibv_srq_attr *attr)
 {
@@ -18,21 +25,54 @@ static void report_attr(const struct moor_srq *srq, struct ibv_srq_attr *attr)
 	attr->max_sge = srq->wq.max_sge;
 }
 
-static int create_in_kernel(struct moor_context *ctx, struct moor_srq *srq,
-			    struct ibv_pd *pd, const struct ibv_srq_attr *wanted)
+static struct moor_create_srq_req describe(const struct moor_srq *srq)
 {
-	struct ibv_srq_init_attr attr = { .attr = *wanted };
-	struct moor_ucmd_create_srq_resp resp = {};
-	struct moor_ucmd_create_srq cmd = {
+	return (struct moor_create_srq_req){
 		.ring_addr = (uintptr_t)srq->wq.ring,
 		.log_depth = moor_log2_of_at_least(srq->wq.depth),
 		.log_stride = srq->wq.log_stride,
+		.cookie = srq->owner.cookie,
 	};
+}
+
+static int create_basic(struct moor_srq *srq, struct ibv_srq_init_attr_ex *attr,
+			struct moor_create_srq_resp *out)
+{
+	struct ibv_srq_init_attr plain = { .attr = attr->attr };
+	struct moor_ucmd_create_srq_resp resp = {};
+	struct moor_ucmd_create_srq cmd = { .drv_payload = describe(srq) };
+	int err;
+
+	err = ibv_cmd_create_srq(attr->pd, &srq->vsrq.srq, &plain, &cmd.ibv_cmd,
+				 sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	*out = resp.drv_payload;
+	return err;
+}
+
+static int create_xrc(struct moor_srq *srq, struct ibv_srq_init_attr_ex *attr,
+		      struct moor_create_srq_resp *out)
+{
+	struct moor_ucmd_create_xsrq_resp resp = {};
+	struct moor_ucmd_create_xsrq cmd = { .drv_payload = describe(srq) };
+	int err;
+
+	err = ibv_cmd_create_srq_ex(attr->pd->context, &srq->vsrq, attr,
+				    &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				    sizeof(resp));
+	*out = resp.drv_payload;
+	return err;
+}
+
+static int create_in_kernel(struct moor_context *ctx, struct moor_srq *srq,
+			    const struct ibv_srq_init_attr_ex *wanted)
+{
+	struct ibv_srq_init_attr_ex attr = *wanted;
+	struct moor_create_srq_resp resp;
 	int err;
 
 	report_attr(srq, &attr.attr);
-	err = ibv_cmd_create_srq(pd, &srq->vsrq.srq, &attr, &cmd.ibv_cmd,
-				 sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	err = is_xrc(srq) ? create_xrc(srq, &attr, &resp) :
+			    create_basic(srq, &attr, &resp);
 	if (err)
 		return err;
 	srq->vsrq.srq_num = resp.srqn;
@@ -44,44 +84,58 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_srq *srq,
 
 /* All that can fail; nothing is left behind when it does. */
 static int init_srq(struct moor_context *ctx, struct moor_srq *srq,
-		    struct ibv_pd *pd, struct ibv_srq_attr *attr)
+		    const struct ibv_srq_init_attr_ex *attr)
 {
 	int err;
 
-	if (!attr->max_wr)
+	if (!attr->attr.max_wr)
 		return EINVAL;
-	err = moor_size_recv(ctx, &srq->wq, attr->max_wr, attr->max_sge);
+	err = moor_size_recv(ctx, &srq->wq, attr->attr.max_wr,
+			     attr->attr.max_sge);
 	if (err)
 		return err;
-	if (to_moor_pd(pd)->contained)
-		srq->parent = to_moor_pd(pd);
+	if (to_moor_pd(attr->pd)->contained)
+		srq->parent = to_moor_pd(attr->pd);
 	err = moor_buf_alloc(&srq->buf,
 			     (size_t)srq->wq.depth << srq->wq.log_stride,
 			     srq->parent, MOOR_RESOURCE_SRQ);
 	if (err)
 		return err;
 	srq->wq.ring = srq->buf.addr;
-	err = create_in_kernel(ctx, srq, pd, attr);
+	if (is_xrc(srq))
+		err = moor_cookie_get(ctx, &srq->owner);
 	if (err)
-		moor_buf_free(&srq->buf);
+		goto free_buf;
+	err = create_in_kernel(ctx, srq, attr);
+	if (err)
+		goto put_cookie;
+	return 0;
+
+put_cookie:
+	if (is_xrc(srq))
+		moor_cookie_put(ctx, &srq->owner);
+free_buf:
+	moor_buf_free(&srq->buf);
 	return err;
 }
 
-struct ibv_srq *moor_create_srq(struct ibv_pd *pd,
-				struct ibv_srq_init_attr *attr)
+/* @attr: of a type that there is, with a PD, and with what else its type has. */
+static struct ibv_srq *create_srq(struct ibv_srq_init_attr_ex *attr)
 {
 	struct moor_srq *srq = calloc(1, sizeof(*srq));
 	int err;
 
 	if (!srq)
 		return NULL;
-	err = init_srq(to_moor_context(pd->context), srq, pd, &attr->attr);
+	srq->vsrq.srq_type = attr->srq_type;
+	srq->owner.rq = &srq->wq;
+	srq->owner.shared = true;
+	err = init_srq(to_moor_context(attr->pd->context), srq, attr);
 	if (err) {
 		free(srq);
 		errno = err;
 		return NULL;
 	}
-	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	moor_lock_init(&srq->wq.lock, !moor_single_threaded(srq->parent));
 	if (srq->parent)
 		atomic_fetch_add(&srq->parent->users, 1);
@@ -89,30 +143,57 @@ struct ibv_srq *moor_create_srq(struct ibv_pd *pd,
 	return &srq->vsrq.srq;
 }
 
+struct ibv_srq *moor_create_srq(struct ibv_pd *pd,
+				struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex attr_ex = {
+		.attr = attr->attr, .srq_type = IBV_SRQT_BASIC, .pd = pd,
+	};
+	struct ibv_srq *srq = create_srq(&attr_ex);
+
+	if (srq)
+		attr->attr = attr_ex.attr;
+	return srq;
+}
+
+static int check_attr(const struct ibv_context *context,
+		      const struct ibv_srq_init_attr_ex *attr,
+		      enum ibv_srq_type type)
+{
+	if (!check_comp_mask(attr->comp_mask, type == IBV_SRQT_XRC ?
+			     XRC_COMP_MASK : BASIC_COMP_MASK) ||
+	    (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    attr->pd->context != context)
+		return EINVAL;
+	if (type == IBV_SRQT_BASIC)
+		return 0;
+	if ((attr->comp_mask & XRC_COMP_MASK) != XRC_COMP_MASK || !attr->xrcd ||
+	    !attr->cq || attr->xrcd->context != context ||
+	    attr->cq->context != context)
+		return EINVAL;
+	return 0;
+}
+
 struct ibv_srq *moor_create_srq_ex(struct ibv_context *context,
 				   struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_srq_init_attr plain = {
-		.srq_context = attr->srq_context,
-		.attr = attr->attr,
-	};
+	struct ibv_srq_init_attr_ex attr_ex = *attr;
 	struct ibv_srq *srq;
+	int err;
 
-	if (!check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
-	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
-	     attr->srq_type != IBV_SRQT_BASIC)) {
-		errno = EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		attr_ex.srq_type = IBV_SRQT_BASIC;
+	err = check_attr(context, attr, attr_ex.srq_type);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
-	    attr->pd->context != context) {
-		errno = EINVAL;
-		return NULL;
-	}
-	srq = moor_create_srq(attr->pd, &plain);
+	srq = create_srq(&attr_ex);
 	if (!srq)
 		return NULL;
-	attr->attr = plain.attr;
+	attr->attr = attr_ex.attr;
 	/* What libibverbs does for ibv_create_srq() only. */
 	srq->context = context;
 	srq->srq_context = attr->srq_context;
@@ -208,6 +289,17 @@ int moor_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 	return 0;
 }
 
+/* No CQE names it after this, and no poller holds it. */
+static void forget_receives(struct moor_srq *srq)
+{
+	struct moor_cq *cq = to_moor_cq(srq->vsrq.cq);
+
+	moor_lock(&cq->lock);
+	moor_cq_clean(cq, &srq->owner);
+	moor_cookie_put(to_moor_context(srq->vsrq.srq.context), &srq->owner);
+	moor_unlock(&cq->lock);
+}
+
 int moor_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct moor_srq *srq = to_moor_srq(ibsrq);
@@ -216,6 +308,8 @@ int moor_destroy_srq(struct ibv_srq *ibsrq)
 	err = ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;
+	if (is_xrc(srq))
+		forget_receives(srq);
 	moor_slot_put(to_moor_context(ibsrq->context), &srq->wq.slot);
 	moor_buf_free(&srq->buf);
 	if (srq->parent)

@@ -154,7 +154,7 @@ static void wr_atomic(struct ibv_qp_ex *qp, uint8_t opcode, uint32_t rkey,
 
 	if (unlikely(!wqe))
 		return;
-	atomic = (struct moor_wqe_atomic *)(wqe + 1);
+	atomic = moor_wqe_segment(to_moor_qp_ex(qp), wqe);
 	atomic->swap_add = htole64(swap_add);
 	atomic->compare = htole64(compare);
 }
@@ -207,6 +207,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
 
 	if (likely(wqe))
 		moor_put_address(wqe, ah, remote_qpn, remote_qkey);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
+{
+	struct moor_sq_wqe *wqe = to_moor_qp_ex(ibqp)->wr;
+
+	if (likely(wqe))
+		moor_put_srqn(wqe, remote_srqn);
 }
 
 static uint64_t ops_of_type(enum ibv_qp_type type)
@@ -319,6 +327,8 @@ int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
 	qp->wr_abort = wr_abort;
 	if (type == IBV_QPT_UD)
 		qp->wr_set_ud_addr = wr_set_ud_addr;
+	if (type == IBV_QPT_XRC_SEND)
+		qp->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	qp->wr_set_sge = wr_set_sge;
 	qp->wr_set_sge_list = wr_set_sge_list;
 	qp->wr_set_inline_data = wr_set_inline_data;

@@ -179,6 +179,8 @@ enum moor_qp_type {
 	MOOR_QP_RC	= 0,
 	MOOR_QP_UC	= 1,	/* feature UC */
 	MOOR_QP_UD	= 2,	/* feature UD */
+	MOOR_QP_XRC_INI	= 3,	/* feature XRC, as the following */
+	MOOR_QP_XRC_TGT	= 4,
 };
 
 #define MOOR_QPN_GSI	1	/* of type UD, the kernel's (HWI QP-16) */
@@ -206,6 +208,8 @@ struct moor_cmd_create_qp {
 	__le32 srqn;		/* with flag SRQ, and @no_rq is 1; else zero */
 	struct moor_xlat sq;
 	struct moor_xlat rq;
+	__le32 xrcd;		/* of type XRC_TGT, which has no PD, CQ and cookie; else zero */
+	__le32 reserved1;
 };
 
 /* The values of enum ib_qp_state. */
@@ -289,6 +293,7 @@ struct moor_cmd_destroy_qp {
 /* ---- shared receive queues (HWI 10.3) ---- */
 
 #define MOOR_SRQ_FLAG_KERNEL	MOOR_BIT(0)	/* as MOOR_QP_FLAG_KERNEL, of its SGEs */
+#define MOOR_SRQ_FLAG_XRC	MOOR_BIT(1)	/* of QPs of @xrcd (HWI 12.6); feature XRC */
 
 struct moor_cmd_create_srq {
 	struct moor_cmd_hdr hdr;
@@ -300,6 +305,10 @@ struct moor_cmd_create_srq {
 	__u8 log_stride;	/* 5 to 9 */
 	__u8 reserved1;
 	struct moor_xlat ring;
+	__le32 xrcd;		/* with flag XRC, as the following; else zero */
+	__le32 cqn;		/* gets the CQEs of its receives */
+	__le32 cookie;		/* comes back in each of them */
+	__le32 reserved2;
 };
 
 #define MOOR_SRQ_ATTR_LIMIT	MOOR_BIT(0)
@@ -464,6 +473,7 @@ _Static_assert(sizeof(struct moor_cpl) == MOOR_CPL_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_eqe) == 32, "HWI EV-1");
 _Static_assert(sizeof(struct moor_page_request) == 32, "HWI EV-1");
 _Static_assert(sizeof(struct moor_cmd_create_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
+_Static_assert(sizeof(struct moor_cmd_create_srq) <= MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cmd_modify_qp) <= MOOR_CMD_SIZE, "HWI CMD-1");
 _Static_assert(sizeof(struct moor_cmd_mr_revoke) <= MOOR_CMD_SIZE, "HWI REV-1");
 

@@ -71,6 +71,12 @@ struct moor_wqe_ud {
 
 #define MOOR_QKEY_OF_QP		MOOR_BIT(31)
 
+/* Of an XRC_INI QP, behind the head of what is sent: whose message it is (HWI 12.6). */
+struct moor_wqe_xrc {
+	__le32 srqn;		/* 24 bits */
+	__le32 reserved1[3];
+};
+
 /* CMP_SWAP, FETCH_ADD; one SGE of eight bytes follows. */
 struct moor_wqe_atomic {
 	__le64 swap_add;
@@ -188,6 +194,7 @@ struct moor_cqe {
 _Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI WQ-6");
 _Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI WQ-10");
 _Static_assert(sizeof(struct moor_wqe_ud) == 48, "HWI UD-1");
+_Static_assert(sizeof(struct moor_wqe_xrc) == 16, "HWI XRC-3");
 _Static_assert(sizeof(struct moor_cqe) == 64, "HWI CQ-4");
 
 #endif /* MOOR_QUEUE_H */

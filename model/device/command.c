@@ -19,6 +19,7 @@
 #include "transport/filter.h"
 #include "transport/gid.h"
 #include "transport/qp.h"
+#include "transport/xrc.h"
 
 #define COMMANDS_AT_ONCE	16
 #define MAX_RESERVED		4	/* reserved fields of a command */
@@ -98,7 +99,8 @@ static const struct command commands[] = {
 		.name = "CREATE_QP", .run = qp_create,
 		.size = sizeof(struct moor_cmd_create_qp),
 		.reserved = { XLAT_RESERVED(moor_cmd_create_qp, sq),
-			      XLAT_RESERVED(moor_cmd_create_qp, rq) },
+			      XLAT_RESERVED(moor_cmd_create_qp, rq),
+			      RESERVED(moor_cmd_create_qp, reserved1) },
 	},
 	[MOOR_CMD_MODIFY_QP] = {
 		.name = "MODIFY_QP", .run = qp_modify,
@@ -118,7 +120,8 @@ static const struct command commands[] = {
 		.name = "CREATE_SRQ", .run = srq_create,
 		.size = sizeof(struct moor_cmd_create_srq),
 		.reserved = { RESERVED(moor_cmd_create_srq, reserved1),
-			      XLAT_RESERVED(moor_cmd_create_srq, ring) },
+			      XLAT_RESERVED(moor_cmd_create_srq, ring),
+			      RESERVED(moor_cmd_create_srq, reserved2) },
 	},
 	[MOOR_CMD_MODIFY_SRQ] = {
 		.name = "MODIFY_SRQ", .run = srq_modify,
@@ -132,7 +135,7 @@ static const struct command commands[] = {
 		.reserved = { RESERVED(moor_cmd_query_srq, reserved1) },
 	},
 	[MOOR_CMD_DESTROY_SRQ] = {
-		.name = "DESTROY_SRQ", .run = srq_destroy,
+		.name = "DESTROY_SRQ", .run = xrc_destroy_srq,
 		.size = sizeof(struct moor_cmd_destroy_srq),
 		.reserved = { RESERVED(moor_cmd_destroy_srq, reserved1) },
 	},

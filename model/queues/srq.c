@@ -5,6 +5,7 @@
 
 #include "base/layout.h"
 #include "base/log.h"
+#include "queues/cq.h"
 #include "queues/event.h"
 #include "queues/slot.h"
 #include "queues/srq.h"
@@ -59,10 +60,54 @@ static uint8_t check_numbers(struct nic *nic,
 	if (le32toh(cmd->pd) & ~NIC_NUMBER_MASK)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_srq, pd);
-	if (cmd->flags & ~MOOR_SRQ_FLAG_KERNEL)
+	if (cmd->flags & ~(MOOR_SRQ_FLAG_KERNEL | MOOR_SRQ_FLAG_XRC))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_srq, flags);
 	return MOOR_CMD_OK;
+}
+
+/* Fields that are reserved without flag XRC. */
+static uint8_t check_reserved(const struct moor_cmd_create_srq *cmd,
+			      struct moor_cpl *cpl)
+{
+	if (cmd->flags & MOOR_SRQ_FLAG_XRC)
+		return MOOR_CMD_OK;
+	if (cmd->xrcd)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+				struct moor_cmd_create_srq, xrcd);
+	if (cmd->cqn)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+				struct moor_cmd_create_srq, cqn);
+	if (cmd->cookie)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
+				struct moor_cmd_create_srq, cookie);
+	return MOOR_CMD_OK;
+}
+
+static uint8_t check_xrc(struct nic *nic, const struct moor_cmd_create_srq *cmd,
+			 struct moor_cpl *cpl)
+{
+	if (!(cmd->flags & MOOR_SRQ_FLAG_XRC))
+		return MOOR_CMD_OK;
+	if (le32toh(cmd->xrcd) & ~NIC_NUMBER_MASK)
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_create_srq, xrcd);
+	if (!cq_find(nic, le32toh(cmd->cqn)))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
+				struct moor_cmd_create_srq, cqn);
+	return MOOR_CMD_OK;
+}
+
+static void set_xrc(struct nic *nic, struct srq *srq,
+		    const struct moor_cmd_create_srq *cmd)
+{
+	if (!(cmd->flags & MOOR_SRQ_FLAG_XRC))
+		return;
+	srq->xrc = true;
+	srq->xrcd = le32toh(cmd->xrcd);
+	srq->cookie = le32toh(cmd->cookie);
+	srq->cq = cq_find(nic, le32toh(cmd->cqn));
+	srq->cq->num_qp++;
 }
 
 /* Of either command that brings a ring. */
@@ -83,7 +128,12 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 	struct srq *srq;
 	uint8_t status;
 
-	status = check_numbers(nic, cmd, cpl);
+	/* First (HWI CMD-28). */
+	status = check_reserved(cmd, cpl);
+	if (!status)
+		status = check_numbers(nic, cmd, cpl);
+	if (!status)
+		status = check_xrc(nic, cmd, cpl);
 	if (!status)
 		status = queue_init(nic, &queue, &ring, cpl);
 	if (status)
@@ -102,6 +152,7 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 	srq->actor.pd = le32toh(cmd->pd);
 	srq->actor.kernel = cmd->flags & MOOR_SRQ_FLAG_KERNEL;
 	srq->queue = queue;
+	set_xrc(nic, srq, cmd);
 	nic->srqs->srq[srqn % NIC_NUM_SRQ] = srq;
 	return MOOR_CMD_OK;
 }
@@ -183,6 +234,8 @@ uint8_t srq_query(struct nic *nic, const struct moor_cmd *raw,
 static void srq_free(struct nic *nic, struct srq *srq)
 {
 	event_forget(nic, MOOR_EQ_ASYNC, SRQ_EVENTS, srq->srqn);
+	if (srq->xrc)
+		srq->cq->num_qp--;
 	db_release(nic, srq->queue.slot_id);
 	nic->srqs->srq[srq->srqn % NIC_NUM_SRQ] = NULL;
 	free(srq);

@@ -9,10 +9,16 @@
 #include "memory/mr.h"
 #include "queues/queue.h"
 
+struct cq;
+
 struct srq {
 	uint32_t srqn;
 	uint32_t num_qp;
 	uint32_t limit;		/* 0: none */
+	bool xrc;		/* with the following (HWI XRC-2) */
+	uint32_t xrcd;
+	uint32_t cookie;
+	struct cq *cq;
 	bool told;		/* SRQ_ERROR is out */
 	uint64_t backlogged;	/* events kept back, a bit a type */
 	struct mr_actor actor;	/* by whose PD and rights its SGEs are checked */

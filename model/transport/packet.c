@@ -116,14 +116,22 @@ static uint32_t crc32(const uint8_t *from, size_t len)
 
 static inline uint8_t headers_of(const struct packet *p)
 {
-	return packet_form(p)->headers |
-	       ((p->opcode & PACKET_TRANSPORT) == PACKET_TRANSPORT_UD ?
-		PACKET_HAS_DETH : 0);
+	uint8_t headers = packet_form(p)->headers;
+
+	switch (p->opcode & PACKET_TRANSPORT) {
+	case PACKET_TRANSPORT_UD:
+		return headers | PACKET_HAS_DETH;
+	case PACKET_TRANSPORT_XRC:
+		return packet_asks(p) ? headers | PACKET_HAS_XRC : headers;
+	default:
+		return headers;
+	}
 }
 
 static size_t headers_size(uint8_t headers)
 {
-	return (headers & PACKET_HAS_DETH ? 8 : 0) +
+	return (headers & PACKET_HAS_XRC ? 4 : 0) +
+	       (headers & PACKET_HAS_DETH ? 8 : 0) +
 	       (headers & PACKET_HAS_RETH ? 16 : 0) +
 	       (headers & PACKET_HAS_ATOMIC ? 28 : 0) +
 	       (headers & PACKET_HAS_AETH ? 4 : 0) +
@@ -134,6 +142,8 @@ static size_t headers_size(uint8_t headers)
 static void put_headers(struct cursor *c, const struct packet *p,
 			uint8_t headers)
 {
+	if (headers & PACKET_HAS_XRC)
+		put32(c, p->srqn);
 	if (headers & PACKET_HAS_DETH) {
 		put32(c, p->qkey);
 		put32(c, p->src_qpn);
@@ -162,6 +172,8 @@ static void get_headers(struct cursor *c, struct packet *p, uint8_t headers)
 {
 	uint32_t aeth;
 
+	if (headers & PACKET_HAS_XRC)
+		p->srqn = get32(c) & PSN_MASK;
 	if (headers & PACKET_HAS_DETH) {
 		p->qkey = get32(c);
 		p->src_qpn = get32(c) & PSN_MASK;

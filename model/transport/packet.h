@@ -47,6 +47,7 @@ enum packet_opcode {
 #define PACKET_TRANSPORT_RC	0x00
 #define PACKET_TRANSPORT_UC	0x20
 #define PACKET_TRANSPORT_UD	0x60
+#define PACKET_TRANSPORT_XRC	0xa0
 
 enum packet_kind {
 	PACKET_KIND_UNKNOWN,
@@ -74,6 +75,7 @@ struct packet_form {
 #define PACKET_HAS_IMM		0x10u
 #define PACKET_HAS_INV		0x20u	/* IETH */
 #define PACKET_HAS_DETH		0x40u	/* by the transport, not the opcode */
+#define PACKET_HAS_XRC		0x80u	/* XRCETH, likewise, of requests */
 
 extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 
@@ -107,6 +109,7 @@ struct packet {
 	uint32_t psn;
 	uint32_t num_psn;	/* of a READ those of its answer; 0: not told */
 	uint32_t dest_qpn;
+	uint32_t srqn;		/* XRCETH */
 
 	/* From whom, as the port knows; @src_qpn 0: it does not. */
 	uint32_t src_qpn;
@@ -141,6 +144,14 @@ static inline const struct packet_form *packet_form(const struct packet *p)
 	return &packet_forms[p->opcode & PACKET_OPCODE];
 }
 
+/* Does a requester send it? */
+static inline bool packet_asks(const struct packet *p)
+{
+	uint8_t kind = packet_form(p)->kind;
+
+	return kind >= PACKET_KIND_SEND && kind <= PACKET_KIND_ATOMIC;
+}
+
 /* How far @a is behind @b (negative) or ahead of it, modulo 2^24. */
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {
@@ -148,7 +159,7 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 }
 
 /* The most that packet_encode() adds to a payload. */
-#define PACKET_OVERHEAD		(12 + 28 + 3 + 4)
+#define PACKET_OVERHEAD		(12 + 4 + 28 + 3 + 4)
 
 /**
  * packet_encode() - the bytes of a packet: headers, payload, pad, CRC

@@ -13,6 +13,7 @@
 #include "transport/live.h"
 #include "transport/qp.h"
 #include "transport/transport.h"
+#include "transport/xrc.h"
 
 struct qp *qp_find(struct nic *nic, uint32_t qpn)
 {
@@ -42,6 +43,8 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 		live_seen(nic, qp, 0);
 	requester_reset(nic, qp);
 	memset(&qp->resp, 0, sizeof(qp->resp));
+	if (qp->is_target)
+		xrc_turn_away(qp);
 	memset(qp->dgid, 0, sizeof(qp->dgid));
 	qp->state = MOOR_QPS_RESET;
 	qp->draining = false;
@@ -112,6 +115,9 @@ static const struct transport *transport_of(uint8_t type)
 		return &uc_transport;
 	case MOOR_QP_UD:
 		return &ud_transport;
+	case MOOR_QP_XRC_INI:
+	case MOOR_QP_XRC_TGT:
+		return &xrc_transport;
 	default:
 		return NULL;
 	}
@@ -132,10 +138,12 @@ static uint8_t check_numbers(struct nic *nic,
 	if (le32toh(cmd->pd) & ~NIC_NUMBER_MASK)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, pd);
-	if (!cq_find(nic, le32toh(cmd->send_cqn)))
+	if (cmd->type != MOOR_QP_XRC_TGT &&
+	    !cq_find(nic, le32toh(cmd->send_cqn)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, send_cqn);
-	if (!cq_find(nic, le32toh(cmd->recv_cqn)))
+	if (cmd->type != MOOR_QP_XRC_TGT &&
+	    !cq_find(nic, le32toh(cmd->recv_cqn)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, recv_cqn);
 	if (!transport_of(cmd->type))
@@ -150,11 +158,14 @@ static uint8_t check_numbers(struct nic *nic,
 static uint8_t check_srq(struct nic *nic, const struct moor_cmd_create_qp *cmd,
 			 struct moor_cpl *cpl)
 {
+	const struct srq *srq;
+
 	if (!(cmd->flags & MOOR_QP_FLAG_SRQ))
 		return cmd->srqn ? CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
 					    struct moor_cmd_create_qp, srqn) :
 				   MOOR_CMD_OK;
-	if (!srq_find(nic, le32toh(cmd->srqn)))
+	srq = srq_find(nic, le32toh(cmd->srqn));
+	if (!srq || srq->xrc)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, srqn);
 	if (cmd->no_rq != 1)
@@ -231,6 +242,18 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 	return claim_doorbells(nic, qp, cmd, cpl);
 }
 
+/* Where both queues complete; a target has none. */
+static void set_cqs(struct nic *nic, struct qp *qp,
+		    const struct moor_cmd_create_qp *cmd)
+{
+	if (qp->is_target)
+		return;
+	qp->send_cq = cq_find(nic, le32toh(cmd->send_cqn));
+	qp->recv_cq = cq_find(nic, le32toh(cmd->recv_cqn));
+	qp->send_cq->num_qp++;
+	qp->recv_cq->num_qp++;
+}
+
 /* From where it takes them, and by whose keys. */
 static void set_receives(struct nic *nic, struct qp *qp,
 			 const struct moor_cmd_create_qp *cmd)
@@ -250,11 +273,15 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 {
 	const struct moor_cmd_create_qp *cmd = (const void *)raw;
 	/* First: a field that is reserved counts before all others (HWI CMD-28). */
-	uint8_t status = check_srq(nic, cmd, cpl);
+	uint8_t status = xrc_check_reserved(cmd, cpl);
 	struct qp *qp;
 
 	if (!status)
+		status = check_srq(nic, cmd, cpl);
+	if (!status)
 		status = check_numbers(nic, cmd, cpl);
+	if (!status)
+		status = xrc_check_qp(cmd, cpl);
 	if (status)
 		return status;
 	qp = calloc(1, sizeof(*qp));
@@ -267,6 +294,9 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 	}
 	qp->transport = transport_of(cmd->type);
 	qp->datagrams = cmd->type == MOOR_QP_UD;
+	qp->names_srq = cmd->type == MOOR_QP_XRC_INI;
+	qp->is_target = cmd->type == MOOR_QP_XRC_TGT;
+	qp->xrcd = le32toh(cmd->xrcd);
 	qp->timer.expired = qp_timer_expired;
 	qp->qpn = le32toh(cmd->qpn);
 	qp->cookie = le32toh(cmd->cookie);
@@ -280,10 +310,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 		return status;
 	}
 
-	qp->send_cq = cq_find(nic, le32toh(cmd->send_cqn));
-	qp->recv_cq = cq_find(nic, le32toh(cmd->recv_cqn));
-	qp->send_cq->num_qp++;
-	qp->recv_cq->num_qp++;
+	set_cqs(nic, qp, cmd);
 	set_receives(nic, qp, cmd);
 	nic->qps->qp[qp->qpn % NIC_NUM_QP] = qp;
 	if (qp->sq.exists)
@@ -327,8 +354,10 @@ static void qp_free(struct nic *nic, struct qp *qp)
 		qp->srq->num_qp--;
 	if (qp->datagrams)
 		filter_forget(nic, qp->qpn);
-	qp->send_cq->num_qp--;
-	qp->recv_cq->num_qp--;
+	if (!qp->is_target) {
+		qp->send_cq->num_qp--;
+		qp->recv_cq->num_qp--;
+	}
 	nic->qps->qp[qp->qpn % NIC_NUM_QP] = NULL;
 	free(qp->req.own);
 	free(qp);

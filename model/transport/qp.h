@@ -39,6 +39,9 @@ struct qp {
 	const struct mr_actor *recv_actor;	/* of receives, likewise */
 	bool last_wqe_due;	/* in ERR, with an SRQ: LAST_WQE is not out */
 	bool datagrams;		/* type UD */
+	bool names_srq;		/* type XRC_INI: as its WQEs say */
+	bool is_target;		/* type XRC_TGT: @srq is the last message's (xrc.h) */
+	uint32_t xrcd;		/* of a target */
 
 	/* attributes of MODIFY_QP */
 	uint8_t access;

@@ -72,7 +72,7 @@ void qp_error(struct nic *nic, struct qp *qp)
 		return;
 	qp->state = MOOR_QPS_ERR;
 	qp->draining = false;
-	qp->last_wqe_due = qp->srq;
+	qp->last_wqe_due = qp->srq && !qp->is_target;
 	qp->req.waiting = false;
 	timer_stop(&nic->timers, &qp->timer);
 	parking_end(nic, qp);

@@ -10,6 +10,7 @@
 #include "memory/relaxed.h"
 #include "transport/port.h"
 #include "transport/rc.h"
+#include "transport/xrc.h"
 
 static struct responder_answer *answer_at(struct responder *resp, uint32_t i)
 {
@@ -58,7 +59,7 @@ static void refuse_request(struct responder *resp, const char *rule,
 static void answer_init(struct packet *p, struct nic *nic, const struct qp *qp,
 			uint8_t opcode, uint32_t psn)
 {
-	packet_init(p, nic, qp, PACKET_TRANSPORT_RC | opcode, psn);
+	packet_init(p, nic, qp, qp->transport->packets | opcode, psn);
 	p->syndrome = AETH_ACK;
 	p->msn = qp->resp.msn;
 }
@@ -195,7 +196,7 @@ static void answer_read_later(struct nic *nic, struct qp *qp,
 {
 	struct stream from;
 
-	stream_init(&from, &qp->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
+	stream_init(&from, &a->actor, &a->range, 1, MOOR_ACCESS_REMOTE_READ);
 	stream_seek(&from, a->sent);
 	answer_read(nic, qp, a, &from, budget);
 }
@@ -283,9 +284,10 @@ static bool has_room(struct qp *qp)
 	return num < qp->max_dest_rd_atomic;
 }
 
-static struct responder_answer *new_answer(struct responder *resp,
+static struct responder_answer *new_answer(struct qp *qp,
 					   const struct packet *p)
 {
+	struct responder *resp = &qp->resp;
 	struct responder_answer *a;
 
 	a = answer_at(resp, resp->num_answers++);
@@ -302,6 +304,7 @@ static struct responder_answer *new_answer(struct responder *resp,
 			.length = p->dma_length,
 			.key = p->rkey,
 		},
+		.actor = qp->actor,
 	};
 	return a;
 }
@@ -327,7 +330,7 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p,
 		set_fault(resp, &fault, resp->psn);
 		return;
 	}
-	a = new_answer(resp, p);
+	a = new_answer(qp, p);
 	a->num_psn = num_psn;
 	a->range.epoch = seg.epoch;
 	accept(resp, p, num_psn);
@@ -403,7 +406,7 @@ static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
 	half_moved(&resp->half);
-	new_answer(resp, p)->original = do_atomic(p, at);
+	new_answer(qp, p)->original = do_atomic(p, at);
 	accept(resp, p, 1);
 }
 
@@ -503,6 +506,8 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		}
 		if (!in_sequence(resp, form))
 			refuse_request(resp, "HWI RC-1", MOOR_SYN_LENGTH);
+		else if (qp->is_target && !xrc_aim(nic, qp, p))
+			refuse_request(resp, "HWI XRC-6", MOOR_SYN_QP_RIGHTS);
 		else if (form->kind > PACKET_KIND_WRITE && !has_room(qp))
 			refuse_request(resp, "HWI RC-40", MOOR_SYN_QP_RIGHTS);
 		else if (form->kind == PACKET_KIND_READ)

@@ -435,6 +435,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	uint32_t end;
 
 	packet_init(&p, nic, qp, qp->transport->packets, 0);
+	p.srqn = r->wqe.srqn;
 	if (asks) {
 		fill_question(qp, r, &p);
 		req->num_reads++;

@@ -20,6 +20,7 @@ struct responder_answer {
 	uint32_t sent;		/* bytes of a READ */
 	uint64_t original;	/* of an atomic */
 	struct segment range;
+	struct mr_actor actor;	/* by whose PD it was accepted */
 };
 
 /* Why a responder gives up. */

@@ -68,9 +68,7 @@ static uint8_t rc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 
 const struct transport rc_transport = {
 	.packets = PACKET_TRANSPORT_RC,
-	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(SEND_INV) |
-		       WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS_DATA |
-		       WQE_LOCAL,
+	.wqe_opcodes = WQE_RC,
 	.may_begin = rc_may_begin,
 	.acknowledged = true,
 	.receive = rc_receive,

@@ -32,6 +32,7 @@ struct transport {
 extern const struct transport rc_transport;
 extern const struct transport uc_transport;
 extern const struct transport ud_transport;
+extern const struct transport xrc_transport;
 
 /*
  * A packet of QP @qp, to be filled in and sent: without payload, and what the

@@ -139,6 +139,20 @@ static enum wqe_form fetch_datagram(const struct nic *nic, struct send_wqe *wqe,
 	return length > 128u << qp->path_mtu ? WQE_TOO_LONG : WQE_OK;
 }
 
+/* Whose message it is (HWI XRC-3). */
+static bool fetch_target(struct send_wqe *wqe, const uint8_t *from,
+			 const struct qp *qp)
+{
+	struct moor_wqe_xrc raw;
+
+	if (sizeof(struct moor_sq_wqe) + sizeof(raw) > 1u << qp->sq.log_stride)
+		return false;
+	fetch(&raw, from, sizeof(raw));
+	wqe->srqn = le32toh(raw.srqn);
+	return !(wqe->srqn & ~NIC_NUMBER_MASK) && !raw.reserved1[0] &&
+	       !raw.reserved1[1] && !raw.reserved1[2];
+}
+
 enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe)
 {
@@ -166,6 +180,11 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	if (qp->datagrams)
 		return fetch_datagram(nic, wqe, from,
 				      le32toh(head.inline_length), qp);
+	if (qp->names_srq && !(LOCAL & 1u << head.opcode)) {
+		if (!fetch_target(wqe, from + segment, qp))
+			return WQE_MALFORMED;
+		segment += sizeof(struct moor_wqe_xrc);
+	}
 	if (head.flags & MOOR_WQE_FLAG_INLINE)
 		return fetch_inline(wqe, from + segment,
 				    le32toh(head.inline_length), segment,

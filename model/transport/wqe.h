@@ -35,6 +35,7 @@ struct send_wqe {
 	uint32_t imm;		/* as it was stored */
 	uint32_t inv_key;	/* SEND_INV, LOCAL_INV */
 	uint32_t rkey;
+	uint32_t srqn;		/* of a QP of type XRC_INI */
 	uint32_t length;	/* of the message */
 	uint64_t wr_id;
 	uint64_t remote_addr;
@@ -60,6 +61,10 @@ struct recv_wqe {
 #define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
 /* Answered by more than an acknowledgment. */
 #define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)
+/* What a reliable connection has. */
+#define WQE_RC		(WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(SEND_INV) | \
+			 WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS_DATA | \
+			 WQE_LOCAL)
 
 enum wqe_form {
 	WQE_OK,

@@ -100,7 +100,8 @@ struct moor_create_srq_req {
 	__aligned_u64 ring_addr;	/* page-aligned */
 	__u8 log_depth;
 	__u8 log_stride;
-	__u8 reserved[6];
+	__u8 reserved[2];
+	__u32 cookie;			/* of type XRC: comes back in every CQE; else 0 */
 };
 
 struct moor_create_srq_resp {

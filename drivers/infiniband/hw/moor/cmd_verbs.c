@@ -109,20 +109,40 @@ static u8 moor_cmd_qp_type(enum ib_qp_type type)
 	case IB_QPT_UD:
 	case IB_QPT_GSI:
 		return MOOR_QP_UD;
+	case IB_QPT_XRC_INI:
+		return MOOR_QP_XRC_INI;
+	case IB_QPT_XRC_TGT:
+		return MOOR_QP_XRC_TGT;
 	default:
 		return MOOR_QP_RC;
 	}
 }
 
+int moor_cmd_create_target(struct moor_dev *mdev, u32 qpn, u32 xrcdn)
+{
+	struct moor_cmd_create_qp cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_QP,
+		.qpn = cpu_to_le32(qpn),
+		.type = MOOR_QP_XRC_TGT,
+		.no_sq = 1,
+		.no_rq = 1,
+		.xrcd = cpu_to_le32(xrcdn),
+	};
+
+	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
+}
+
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req)
 {
+	/* A QP without receives names a CQ all the same (HWI QP-5). */
+	struct ib_cq *recv_cq = qp->ibqp.recv_cq ?: qp->ibqp.send_cq;
 	struct moor_cmd_create_qp cmd = {
 		.hdr.opcode = MOOR_CMD_CREATE_QP,
 		.qpn = cpu_to_le32(qp->qpn),
 		.pd = cpu_to_le32(to_mpd(qp->ibqp.pd)->pdn),
 		.send_cqn = cpu_to_le32(to_mcq(qp->ibqp.send_cq)->cqn),
-		.recv_cqn = cpu_to_le32(to_mcq(qp->ibqp.recv_cq)->cqn),
+		.recv_cqn = cpu_to_le32(to_mcq(recv_cq)->cqn),
 		.cookie = cpu_to_le32(req->cookie),
 		.type = moor_cmd_qp_type(qp->ibqp.qp_type),
 		.flags = qp->uctx ? 0 : MOOR_QP_FLAG_KERNEL,
@@ -198,6 +218,12 @@ int moor_cmd_create_srq(struct moor_dev *mdev, const struct moor_srq *srq)
 		.ring = srq->ring.table.xlat,
 	};
 
+	if (srq->ibsrq.srq_type == IB_SRQT_XRC) {
+		cmd.flags |= MOOR_SRQ_FLAG_XRC;
+		cmd.xrcd = cpu_to_le32(to_mxrcd(srq->ibsrq.ext.xrc.xrcd)->xrcdn);
+		cmd.cqn = cpu_to_le32(to_mcq(srq->ibsrq.ext.cq)->cqn);
+		cmd.cookie = cpu_to_le32(srq->cookie);
+	}
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 

@@ -45,6 +45,8 @@ static void moor_query_srqs(const struct moor_caps *caps,
 	attr->max_srq_wr = 1 << caps->max_log_wqe;
 	attr->max_srq_sge = caps->max_sge;
 	attr->device_cap_flags |= IB_DEVICE_SRQ_RESIZE;
+	if (caps->features & MOOR_FEATURE_XRC)
+		attr->device_cap_flags |= IB_DEVICE_XRC;
 }
 
 static void moor_query_datagrams(const struct moor_caps *caps,
@@ -72,6 +74,9 @@ static void moor_query_odp(const struct moor_caps *caps,
 					      IB_ODP_SUPPORT_ATOMIC;
 	if (caps->features & MOOR_FEATURE_SRQ)
 		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_SRQ_RECV;
+	if (caps->features & MOOR_FEATURE_XRC)
+		odp->per_transport_caps.xrc_odp_caps =
+			odp->per_transport_caps.rc_odp_caps;
 	/* Who receives there cannot make the sender wait (HWI ODP-15). */
 	odp->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
 	if (caps->features & MOOR_FEATURE_UD)
@@ -273,6 +278,7 @@ const struct ib_device_ops moor_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_qp, moor_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_srq, moor_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, moor_ucontext, ibucontext),
+	INIT_RDMA_OBJ_SIZE(ib_xrcd, moor_xrcd, ibxrcd),
 };
 
 /* Of a device that asks for pages. */
@@ -294,6 +300,12 @@ const struct ib_device_ops moor_srq_ops = {
 const struct ib_device_ops moor_mcast_ops = {
 	.attach_mcast = moor_attach_mcast,
 	.detach_mcast = moor_detach_mcast,
+};
+
+/* Of a device that has extended reliable connections. */
+const struct ib_device_ops moor_xrc_ops = {
+	.alloc_xrcd = moor_alloc_xrcd,
+	.dealloc_xrcd = moor_dealloc_xrcd,
 };
 
 /* Of a device that moderates events. */

@@ -223,6 +223,8 @@ static int moor_register(struct moor_dev *mdev)
 		ib_set_device_ops(ibdev, &moor_srq_ops);
 	if (mdev->caps.features & MOOR_FEATURE_UD)
 		ib_set_device_ops(ibdev, &moor_mcast_ops);
+	if (mdev->caps.features & MOOR_FEATURE_XRC)
+		ib_set_device_ops(ibdev, &moor_xrc_ops);
 	if (mdev->caps.features & MOOR_FEATURE_CQ_MODERATION) {
 		ib_set_device_ops(ibdev, &moor_moderation_ops);
 		ibdev->use_cq_dim = true;
@@ -260,6 +262,7 @@ static struct moor_dev *moor_alloc_dev(struct moor_function *function)
 	INIT_DELAYED_WORK(&mdev->health_work, moor_hw_health_work);
 	spin_lock_init(&mdev->refusals.lock);
 	ida_init(&mdev->pdns);
+	ida_init(&mdev->xrcdns);
 	xa_init_flags(&mdev->cqs, XA_FLAGS_ALLOC);
 	xa_init_flags(&mdev->qps, XA_FLAGS_ALLOC);
 	xa_init_flags(&mdev->srqs, XA_FLAGS_ALLOC);
@@ -271,6 +274,7 @@ static void moor_free_dev(struct moor_dev *mdev)
 {
 	WARN_ON(!xa_empty(&mdev->qps) || !xa_empty(&mdev->srqs) ||
 		!xa_empty(&mdev->cqs) || !xa_empty(&mdev->fast_mrs));
+	ida_destroy(&mdev->xrcdns);
 	ida_destroy(&mdev->pdns);
 	mutex_destroy(&mdev->kill_lock);
 	ib_dealloc_device(&mdev->ibdev);

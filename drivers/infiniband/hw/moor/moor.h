@@ -235,6 +235,16 @@ struct moor_pd {
 };
 
 /**
+ * struct moor_xrcd - an XRC domain
+ * @ibxrcd: the core's
+ * @xrcdn: its number
+ */
+struct moor_xrcd {
+	struct ib_xrcd ibxrcd;
+	u32 xrcdn;
+};
+
+/**
  * struct moor_ah - an address handle
  * @ibah: the core's
  * @segment: what of an address segment it knows; the rest is the work request's
@@ -272,6 +282,7 @@ struct moor_cq {
  * @log_depth: log2 of them
  * @log_stride: log2 of the bytes of one
  * @max_sge: SGEs that were asked for
+ * @cookie: of an XRC one: what its process finds it by
  * @kernel: a user's has no part in it
  */
 struct moor_srq {
@@ -284,6 +295,7 @@ struct moor_srq {
 	u8 log_depth;
 	u8 log_stride;
 	u32 max_sge;
+	u32 cookie;
 	struct moor_kernel_srq kernel;
 };
 
@@ -354,6 +366,7 @@ struct moor_function {
  * @db_used: doorbell pages in use; bit 0 always is
  * @db_used_lock: protects @db_used
  * @pdns: protection domain numbers
+ * @xrcdns: XRC domain numbers
  * @cqs: CQs by number. The handlers of events load from it and use the CQ;
  *	whoever erases from it calls moor_eq_sync() for all EQs before freeing.
  * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
@@ -397,6 +410,7 @@ struct moor_dev {
 	unsigned long *db_used;
 	spinlock_t db_used_lock;	/* protects db_used; a leaf */
 	struct ida pdns;
+	struct ida xrcdns;
 	struct xarray cqs;
 	u32 next_cqn;
 	struct xarray qps;
@@ -428,6 +442,11 @@ static inline struct moor_pd *to_mpd(struct ib_pd *ibpd)
 	return container_of(ibpd, struct moor_pd, ibpd);
 }
 
+static inline struct moor_xrcd *to_mxrcd(struct ib_xrcd *ibxrcd)
+{
+	return container_of(ibxrcd, struct moor_xrcd, ibxrcd);
+}
+
 static inline struct moor_ah *to_mah(struct ib_ah *ibah)
 {
 	return container_of(ibah, struct moor_ah, ibah);
@@ -453,6 +472,21 @@ static inline bool moor_qp_is_ud(const struct moor_qp *qp)
 {
 	return qp->ibqp.qp_type == IB_QPT_UD ||
 	       qp->ibqp.qp_type == IB_QPT_GSI;
+}
+
+/*
+ * The kernel's, as processes may share it, but it has no queue: nothing is posted to
+ * it, and what it receives is with XRC shared receive queues, and completes there.
+ */
+static inline bool moor_qp_is_target(const struct moor_qp *qp)
+{
+	return qp->ibqp.qp_type == IB_QPT_XRC_TGT;
+}
+
+/* Has it queues of a user in the kernel? */
+static inline bool moor_qp_is_kernel(const struct moor_qp *qp)
+{
+	return !qp->uctx && !moor_qp_is_target(qp);
 }
 
 static inline bool moor_has_odp(const struct moor_dev *mdev)
@@ -517,6 +551,7 @@ int moor_cmd_modify_cq(struct moor_dev *mdev, u32 cqn, u16 count, u16 period);
 void moor_cmd_destroy_cq(struct moor_dev *mdev, u32 cqn);
 int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
 		       const struct moor_create_qp_req *req);
+int moor_cmd_create_target(struct moor_dev *mdev, u32 qpn, u32 xrcdn);
 int moor_cmd_query_qp(struct moor_dev *mdev, u32 qpn,
 		      struct moor_cpl_query_qp *out);
 void moor_cmd_destroy_qp(struct moor_dev *mdev, u32 qpn);
@@ -578,6 +613,7 @@ extern const struct ib_device_ops moor_moderation_ops;
 extern const struct ib_device_ops moor_odp_ops;
 extern const struct ib_device_ops moor_srq_ops;
 extern const struct ib_device_ops moor_mcast_ops;
+extern const struct ib_device_ops moor_xrc_ops;
 
 enum ib_mtu moor_port_mtu(const struct moor_dev *mdev);
 
@@ -593,6 +629,10 @@ void moor_netdev_destroy(struct moor_function *function);
 /* pd.c */
 int moor_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int moor_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* xrcd.c */
+int moor_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int moor_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
 
 /* ah.c */
 int moor_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,

@@ -192,6 +192,9 @@ struct moor_half {
 	u64 window;
 };
 
+/* Of a target, whose messages are each for another process: who it is the device knows. */
+#define MOOR_PDN_ANY	0
+
 /**
  * struct moor_fault_queue - where the page requests of a context are worked on
  * @ref: the context's, and of pagers and prefetches that may still be at work
@@ -211,10 +214,10 @@ struct moor_fault_queue {
  * struct moor_pager - answers the page requests of a QP
  * @ref: the QP's, and of requests that are worked on. A page may take for ever
  *	to come (userfaultfd, FUSE), and the QP does not wait for it
- * @queue: of the QP's context; set with the first request
+ * @queue: of the QP's context, set with the first request; a target has its own
  * @lock: protects @mdev and what is done with it
  * @mdev: device; NULL when the QP is gone
- * @pdn: the QP's protection domain
+ * @pdn: the QP's protection domain, or MOOR_PDN_ANY
  * @srq_pdn: that of the receives that it takes from an SRQ, or the same
  * @qpn: the QP's number, for people
  * @half: requester, responder
@@ -300,6 +303,7 @@ struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh);
 struct moor_pager *moor_pager_new(const struct moor_qp *qp);
+struct moor_pager *moor_target_pager_new(const struct moor_qp *qp);
 void moor_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);

@@ -77,21 +77,12 @@ void moor_faults_exit(void)
 	destroy_workqueue(moor_faults_end_wq);
 }
 
-/**
- * moor_faults_open - workers for the page requests of a context
- * @uctx: context that is to have its first MR with paging, or another one
- *
- * Return: 0 or -ENOMEM.
- */
-int moor_faults_open(struct moor_ucontext *uctx)
+static struct moor_fault_queue *moor_faults_new(void)
 {
-	struct moor_fault_queue *queue;
+	struct moor_fault_queue *queue = kzalloc_obj(*queue);
 
-	if (READ_ONCE(uctx->faults))
-		return 0;
-	queue = kzalloc_obj(*queue);
 	if (!queue)
-		return -ENOMEM;
+		return NULL;
 	queue->wq[MOOR_FAULT_PAGE] = alloc_workqueue("moor-faults", WQ_UNBOUND,
 						     MOOR_FAULT_WORKERS);
 	if (!queue->wq[MOOR_FAULT_PAGE])
@@ -105,15 +96,33 @@ int moor_faults_open(struct moor_ucontext *uctx)
 	INIT_WORK(&queue->destroy, moor_faults_destroy);
 	/* Whoever has opened the device holds the module. */
 	__module_get(THIS_MODULE);
-	if (cmpxchg_release(&uctx->faults, NULL, queue))
-		moor_faults_put(queue);
-	return 0;
+	return queue;
 
 destroy:
 	destroy_workqueue(queue->wq[MOOR_FAULT_PAGE]);
 free:
 	kfree(queue);
-	return -ENOMEM;
+	return NULL;
+}
+
+/**
+ * moor_faults_open - workers for the page requests of a context
+ * @uctx: context that is to have its first MR with paging, or another one
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int moor_faults_open(struct moor_ucontext *uctx)
+{
+	struct moor_fault_queue *queue;
+
+	if (READ_ONCE(uctx->faults))
+		return 0;
+	queue = moor_faults_new();
+	if (!queue)
+		return -ENOMEM;
+	if (cmpxchg_release(&uctx->faults, NULL, queue))
+		moor_faults_put(queue);
+	return 0;
 }
 
 static void moor_faults_idle(struct kref *ref)
@@ -234,7 +243,7 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
 	mr = moor_keys_mr(keys, index - keys->first);
 	if (!mr || mr->key != key)
 		return ERR_PTR(-ENOENT);
-	if (mr->reg.pdn != pdn)
+	if (pdn != MOOR_PDN_ANY && mr->reg.pdn != pdn)
 		return ERR_PTR(-EPERM);
 	return mr->reg.odp || mr->reg.dmabuf ? mr : ERR_PTR(-EINVAL);
 }
@@ -243,7 +252,7 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
  * moor_odp_get - the translation behind a key
  * @mdev: device
  * @key: of an MR
- * @pdn: protection domain of who asks
+ * @pdn: protection domain of who asks, or MOOR_PDN_ANY
  *
  * Return: it, for moor_odp_put(); or as moor_paged_mr(), to which an MR of a dma-buf
  * is one that is not paged here.
@@ -444,13 +453,8 @@ static void moor_half_work_dmabuf(struct work_struct *work)
 	moor_pager_put(half->pager);
 }
 
-/**
- * moor_pager_new - who is to answer the page requests of a QP
- * @qp: QP of a process
- *
- * Return: it, for moor_pager_close(), or NULL.
- */
-struct moor_pager *moor_pager_new(const struct moor_qp *qp)
+/* With the protection domains of MOOR_PDN_ANY. */
+static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 {
 	struct moor_pager *pager = kzalloc_obj(*pager);
 	struct moor_half *half;
@@ -459,16 +463,51 @@ struct moor_pager *moor_pager_new(const struct moor_qp *qp)
 		return NULL;
 	kref_init(&pager->ref);
 	mutex_init(&pager->lock);
-	pager->mdev = to_mdev(qp->ibqp.device);
-	pager->pdn = to_mpd(qp->ibqp.pd)->pdn;
-	pager->srq_pdn = qp->ibqp.srq ? to_mpd(qp->ibqp.srq->pd)->pdn :
-					pager->pdn;
+	pager->mdev = mdev;
 	for (half = pager->half; half < pager->half + 2; half++) {
 		half->pager = pager;
 		spin_lock_init(&half->lock);
 		INIT_WORK(&half->work[MOOR_FAULT_PAGE], moor_half_work_page);
 		INIT_WORK(&half->work[MOOR_FAULT_DMABUF],
 			  moor_half_work_dmabuf);
+	}
+	return pager;
+}
+
+/**
+ * moor_pager_new - who is to answer the page requests of a QP
+ * @qp: QP of a process
+ *
+ * Return: it, for moor_pager_close(), or NULL.
+ */
+struct moor_pager *moor_pager_new(const struct moor_qp *qp)
+{
+	struct moor_pager *pager = moor_pager_alloc(to_mdev(qp->ibqp.device));
+
+	if (!pager)
+		return NULL;
+	pager->pdn = to_mpd(qp->ibqp.pd)->pdn;
+	pager->srq_pdn = qp->ibqp.srq ? to_mpd(qp->ibqp.srq->pd)->pdn :
+					pager->pdn;
+	return pager;
+}
+
+/**
+ * moor_target_pager_new - the same for an XRC target, which is no process's
+ * @qp: the target
+ *
+ * Return: it, for moor_pager_close(), or NULL.
+ */
+struct moor_pager *moor_target_pager_new(const struct moor_qp *qp)
+{
+	struct moor_pager *pager = moor_pager_alloc(to_mdev(qp->ibqp.device));
+
+	if (!pager)
+		return NULL;
+	pager->queue = moor_faults_new();
+	if (!pager->queue) {
+		moor_pager_put(pager);
+		return NULL;
 	}
 	return pager;
 }

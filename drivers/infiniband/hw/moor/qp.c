@@ -86,8 +86,24 @@ static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type,
 		return mdev->caps.features & MOOR_FEATURE_UD;
 	case IB_QPT_GSI:
 		return mdev->caps.features & MOOR_FEATURE_UD && !user;
+	case IB_QPT_XRC_INI:
+	case IB_QPT_XRC_TGT:
+		return mdev->caps.features & MOOR_FEATURE_XRC;
 	default:
 		return false;
+	}
+}
+
+/* Where its queues complete; a target completes where its messages' SRQs do. */
+static bool moor_qp_has_cqs(const struct ib_qp_init_attr *attr)
+{
+	switch (attr->qp_type) {
+	case IB_QPT_XRC_TGT:
+		return attr->xrcd;
+	case IB_QPT_XRC_INI:
+		return attr->send_cq;
+	default:
+		return attr->send_cq && attr->recv_cq;
 	}
 }
 
@@ -98,9 +114,12 @@ static int moor_qp_check_attr(const struct moor_dev *mdev,
 
 	if (!moor_qp_has_type(mdev, attr->qp_type, user))
 		return -EOPNOTSUPP;
+	/* A work request of the kernel has no room for whom it is for. */
+	if (attr->qp_type == IB_QPT_XRC_INI && !user)
+		return -EOPNOTSUPP;
 	if (attr->create_flags || attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!moor_qp_has_cqs(attr))
 		return -EINVAL;
 	if (attr->qp_type == IB_QPT_GSI && attr->port_num != MOOR_PORT)
 		return -EINVAL;
@@ -153,6 +172,8 @@ static int moor_qp_check_req(const struct moor_qp *qp,
 
 	if (moor_qp_is_ud(qp))
 		payload += sizeof(struct moor_wqe_ud);
+	if (qp->ibqp.qp_type == IB_QPT_XRC_INI)
+		payload += sizeof(struct moor_wqe_xrc);
 	err = moor_check_queue(mdev, req->sq_addr, req->log_sq_depth,
 			       req->log_sq_stride, MOOR_MIN_LOG_SQ_STRIDE,
 			       cap->max_send_wr,
@@ -260,18 +281,26 @@ unpin:
 	return err;
 }
 
+static int moor_target_init(struct moor_qp *qp)
+{
+	if (!moor_has_odp(to_mdev(qp->ibqp.device)))
+		return 0;
+	qp->pager = moor_target_pager_new(qp);
+	return qp->pager ? 0 : -ENOMEM;
+}
+
 /* Nothing of it is in the device any more. */
 static void moor_qp_release(struct moor_qp *qp)
 {
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 
+	moor_pager_close(qp->pager);
 	if (qp->uctx) {
-		moor_pager_close(qp->pager);
 		put_pid(qp->owner);
 		moor_db_free(qp->uctx, &qp->db);
 		moor_ring_unpin(mdev, &qp->rq);
 		moor_ring_unpin(mdev, &qp->sq);
-	} else {
+	} else if (moor_qp_is_kernel(qp)) {
 		moor_kernel_qp_release(qp);
 	}
 	mutex_destroy(&qp->lock);
@@ -292,7 +321,8 @@ static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
  * moor_create_qp - create a queue pair
  * @ibqp: queue pair
  * @attr: attributes; its capacities are updated to what there is
- * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user
+ * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user, and for an
+ *	XRC target, whoever asks for it
  *
  * Return: 0; -EOPNOTSUPP for what Moor does not have; -EINVAL; -EBUSY for a
  * second GSI QP; -ENOMEM; or what pinning the rings gives.
@@ -306,15 +336,21 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	int err;
 
 	/* Receives come from there: what is asked for beside it does not count. */
-	if (ibqp->srq) {
+	if (ibqp->srq || attr->qp_type == IB_QPT_XRC_INI) {
 		attr->cap.max_recv_wr = 0;
 		attr->cap.max_recv_sge = 0;
 	}
+	if (moor_qp_is_target(qp))
+		memset(&attr->cap, 0, sizeof(attr->cap));
 	err = moor_qp_check_attr(mdev, attr, udata);
 	if (err)
 		return err;
-	err = udata ? moor_user_qp_init(qp, attr, udata, &req) :
-		      moor_kernel_qp_init(qp, attr, &req);
+	if (moor_qp_is_target(qp))
+		err = moor_target_init(qp);
+	else if (udata)
+		err = moor_user_qp_init(qp, attr, udata, &req);
+	else
+		err = moor_kernel_qp_init(qp, attr, &req);
 	if (err)
 		return err;
 
@@ -325,13 +361,17 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		goto release;
 	if (qp->pager)
 		qp->pager->qpn = qp->qpn;
-	err = moor_cmd_create_qp(mdev, qp, &req);
+	if (moor_qp_is_target(qp))
+		err = moor_cmd_create_target(mdev, qp->qpn,
+					     to_mxrcd(attr->xrcd)->xrcdn);
+	else
+		err = moor_cmd_create_qp(mdev, qp, &req);
 	if (err)
 		goto erase;
 	ibqp->qp_num = qp->qpn;
 	if (udata)
 		err = moor_qp_respond(qp, udata);
-	else
+	else if (moor_qp_is_kernel(qp))
 		moor_cqs_enter(qp);
 	if (err)
 		goto destroy;
@@ -420,7 +460,7 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
-	if (!qp->uctx) {
+	if (moor_qp_is_kernel(qp)) {
 		moor_fast_settle(qp);
 		moor_cqs_leave(qp);
 	}

@@ -229,7 +229,7 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 static bool moor_qp_is_flushed(const struct moor_qp *qp,
 			       const struct ib_qp_attr *attr, int mask)
 {
-	return !qp->uctx && mask & IB_QP_STATE &&
+	return moor_qp_is_kernel(qp) && mask & IB_QP_STATE &&
 	       (attr->qp_state == IB_QPS_ERR ||
 		attr->qp_state == IB_QPS_RESET) &&
 	       moor_is_dead(to_mdev(qp->ibqp.device));
@@ -284,7 +284,8 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	}
 	if (err)
 		goto unlock;
-	if (!qp->uctx && mask & IB_QP_STATE && attr->qp_state == IB_QPS_RESET)
+	if (moor_qp_is_kernel(qp) && mask & IB_QP_STATE &&
+	    attr->qp_state == IB_QPS_RESET)
 		moor_kernel_qp_reset(qp);
 	moor_qp_remember(qp, attr, mask);
 unlock:

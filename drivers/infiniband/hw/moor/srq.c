@@ -34,9 +34,12 @@ static void moor_srq_erase(struct moor_dev *mdev, struct moor_srq *srq)
 }
 
 static int moor_srq_check_attr(const struct moor_dev *mdev,
-			       const struct ib_srq_init_attr *attr)
+			       const struct ib_srq_init_attr *attr, bool user)
 {
-	if (attr->srq_type != IB_SRQT_BASIC)
+	if (attr->srq_type != IB_SRQT_BASIC && attr->srq_type != IB_SRQT_XRC)
+		return -EOPNOTSUPP;
+	if (attr->srq_type == IB_SRQT_XRC &&
+	    !(user && mdev->caps.features & MOOR_FEATURE_XRC))
 		return -EOPNOTSUPP;
 	if (!attr->attr.max_wr ||
 	    attr->attr.max_wr > 1U << mdev->caps.max_log_wqe ||
@@ -63,11 +66,13 @@ static int moor_user_srq_init(struct moor_srq *srq,
 	struct moor_create_srq_req req = {};
 	int err;
 
-	err = ib_copy_validate_udata_in(udata, req, reserved);
+	err = ib_copy_validate_udata_in(udata, req, cookie);
 	if (err)
 		return err;
-	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
+	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)) ||
+	    (req.cookie && srq->ibsrq.srq_type != IB_SRQT_XRC))
 		return -EINVAL;
+	srq->cookie = req.cookie;
 	err = moor_srq_check_ring(mdev, req.ring_addr, req.log_depth,
 				  req.log_stride, attr->max_wr, attr->max_sge);
 	if (err)
@@ -112,8 +117,8 @@ static int moor_srq_respond(struct moor_srq *srq, struct ib_udata *udata)
  * @attr: attributes; the size is updated to what there is
  * @udata: struct moor_create_srq_req and _resp; NULL for a kernel user
  *
- * Return: 0; -EOPNOTSUPP for other types than the basic one; -EINVAL; -ENOMEM; or
- * what pinning the ring gives.
+ * Return: 0; -EOPNOTSUPP for other types than the basic one and, of a process, XRC;
+ * -EINVAL; -ENOMEM; or what pinning the ring gives.
  */
 int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 		    struct ib_udata *udata)
@@ -122,7 +127,7 @@ int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	struct moor_srq *srq = to_msrq(ibsrq);
 	int err;
 
-	err = moor_srq_check_attr(mdev, attr);
+	err = moor_srq_check_attr(mdev, attr, udata);
 	if (err)
 		return err;
 	srq->max_sge = attr->attr.max_sge;
@@ -140,6 +145,8 @@ int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	if (err)
 		goto erase;
 	attr->attr.max_wr = 1U << srq->log_depth;
+	if (ibsrq->srq_type == IB_SRQT_XRC)
+		ibsrq->ext.xrc.srq_num = srq->srqn;
 	if (udata)
 		err = moor_srq_respond(srq, udata);
 	if (err)
