@@ -175,6 +175,8 @@ TEST_CASE(reserved_fields, "each reserved byte of each command, and each behind 
 	TRY(d_cq, reserved1);
 	TRY(r_cq, reserved1);
 	TRY(c_qp, srqn);
+	TRY(c_qp, xrcd);
+	TRY(c_qp, reserved1);
 	TRY(q_qp, reserved1);
 	TRY(d_qp, reserved1);
 	TRY(gid, reserved1);

@@ -200,6 +200,8 @@ TEST_CASE(capacities, "capacities are in their ranges", "REG-4 REG-6 REG-9 KEY-1
 	expect(dev.features & MOOR_FEATURE_SRQ ?
 	       dev.srq_index_bits >= 2 && dev.srq_index_bits <= 24 :
 	       !dev.srq_index_bits, "SRQ_INDEX_BITS is %u", dev.srq_index_bits);
+	expect(!(dev.features & MOOR_FEATURE_XRC) ||
+	       dev.features & MOOR_FEATURE_SRQ, "XRC without SRQ");
 	expect(dev.features & MOOR_FEATURE_UD ?
 	       dev.max_filter && dev.max_filter <= 1u << 24 : !dev.max_filter,
 	       "MAX_FILTER is %u", dev.max_filter);
@@ -559,7 +561,8 @@ TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
 		uint8_t type;
 	} types[] = {
 		{ MOOR_FEATURE_UC, MOOR_QP_UC }, { MOOR_FEATURE_UD, MOOR_QP_UD },
-		{ 0, 3 }, { 0, 0xff },
+		{ MOOR_FEATURE_XRC, MOOR_QP_XRC_INI },
+		{ MOOR_FEATURE_XRC, MOOR_QP_XRC_TGT }, { 0, 5 }, { 0, 0xff },
 	};
 	struct moor_cmd_create_qp cmd;
 	struct moor_cmd_modify_qp change;
@@ -568,7 +571,7 @@ TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
 	unsigned int i;
 
 	make_cq(&cq, 0, 4);
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		cmd = qp_command(&qp, &cq, &cq);
 		cmd.type = types[i].type;
 		if (!(dev.features & types[i].feature))

@@ -29,7 +29,7 @@ TEST_CASE(srq_commands, "CREATE_SRQ and DESTROY_SRQ: ranges, and what is in use"
 	} while (0)
 	BAD(MOOR_CMD_BAD_PARAM, srqn, srqn, 1u << 24 | good.srqn);
 	BAD(MOOR_CMD_BAD_PARAM, pd, pd, 1u << 24);
-	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x02);
+	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x04);
 	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x80);
 	BAD(MOOR_CMD_BAD_PARAM, log_depth, log_depth,
 	    (uint8_t)(dev.max_log_wqe + 1));
@@ -111,6 +111,9 @@ TEST_CASE(srq_reserved, "reserved bytes of the commands of SRQs", "CMD-10 VER-3 
 	create.ring.reserved1 = 1;
 	refused(create, MOOR_CMD_BAD_RESERVED, ring.reserved1, "its ring");
 	create.ring.reserved1 = 0;
+	create.reserved2 = 1;
+	refused(create, MOOR_CMD_BAD_RESERVED, reserved2, "behind all");
+	create.reserved2 = 0;
 	must(create);
 	change = (struct moor_cmd_modify_srq){
 		.hdr.opcode = MOOR_CMD_MODIFY_SRQ, .srqn = srq.srqn,

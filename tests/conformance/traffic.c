@@ -263,6 +263,10 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 		memcpy(to, wr->to, sizeof(*wr->to));
 		to += sizeof(*wr->to);
 	}
+	if (wr->whose) {
+		memcpy(to, wr->whose, sizeof(*wr->whose));
+		to += sizeof(*wr->whose);
+	}
 	switch (wr->opcode) {
 	case MOOR_WQE_CMP_SWAP:
 	case MOOR_WQE_FETCH_ADD:

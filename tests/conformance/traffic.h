@@ -90,6 +90,7 @@ struct send_wr {
 	unsigned int num_sge;
 	struct moor_sge sge[MAX_SGES];
 	const struct moor_wqe_ud *to;	/* of a UD QP */
+	const struct moor_wqe_xrc *whose;	/* of an XRC_INI QP */
 	const void *data;		/* inline */
 	uint32_t data_len;
 	union {
