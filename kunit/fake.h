@@ -91,6 +91,7 @@ struct fake_qp {
 	u32 qpn;
 	u8 type;		/* enum moor_qp_type */
 	u32 pd;
+	u32 xrcd;
 	u8 state;
 	bool has_srq;
 	u32 srqn;
@@ -106,6 +107,9 @@ struct fake_srq {
 	u8 log_depth;
 	u8 log_stride;
 	u32 limit;
+	u32 xrcd;
+	u32 cqn;
+	u32 cookie;
 };
 
 struct fake_filter {
@@ -258,6 +262,7 @@ struct fake_page *fake_nic_page_request(struct fake_nic *nic,
 void fake_violation(struct fake_nic *nic, const char *what);
 
 /* fake_command.c */
+struct fake_qp *fake_find_qp(struct fake_nic *nic, __le32 qpn);
 u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out);
 bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell);
 u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,

@@ -127,12 +127,28 @@ static u8 fake_destroy_cq(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-static struct fake_qp *fake_find_qp(struct fake_nic *nic, __le32 qpn)
+struct fake_qp *fake_find_qp(struct fake_nic *nic, __le32 qpn)
 {
 	struct fake_qp *qp = &nic->qps[le32_to_cpu(qpn) %
 				       ARRAY_SIZE(nic->qps)];
 
 	return qp->live && qp->qpn == le32_to_cpu(qpn) ? qp : NULL;
+}
+
+/* HWI XRC-4. */
+static u8 fake_create_target(struct fake_qp *qp, const struct moor_cmd_create_qp *cmd)
+{
+	if (cmd->pd || cmd->send_cqn || cmd->recv_cqn || cmd->cookie)
+		return MOOR_CMD_BAD_RESERVED;
+	if (cmd->flags || !cmd->no_sq || !cmd->no_rq)
+		return MOOR_CMD_BAD_PARAM;
+	*qp = (struct fake_qp){
+		.live = true,
+		.qpn = le32_to_cpu(cmd->qpn),
+		.type = cmd->type,
+		.xrcd = le32_to_cpu(cmd->xrcd),
+	};
+	return MOOR_CMD_OK;
 }
 
 static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
@@ -144,9 +160,17 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 
 	if (qpn >> 24 || qp->live)
 		return MOOR_CMD_BAD_INDEX;
-	if (cmd->type > MOOR_QP_UD ||
+	if (cmd->type > MOOR_QP_XRC_TGT ||
+	    (cmd->type >= MOOR_QP_XRC_INI &&
+	     !(fake_features(nic) & MOOR_FEATURE_XRC)) ||
 	    (cmd->type == MOOR_QP_UC && !(fake_features(nic) & MOOR_FEATURE_UC)) ||
 	    (cmd->type == MOOR_QP_UD && !(fake_features(nic) & MOOR_FEATURE_UD)))
+		return MOOR_CMD_BAD_PARAM;
+	if (cmd->type == MOOR_QP_XRC_TGT)
+		return fake_create_target(qp, cmd);
+	if (cmd->xrcd)
+		return MOOR_CMD_BAD_RESERVED;
+	if (cmd->type == MOOR_QP_XRC_INI && !cmd->no_rq)
 		return MOOR_CMD_BAD_PARAM;
 	if (cmd->flags & MOOR_QP_FLAG_SRQ && !cmd->no_rq)
 		return MOOR_CMD_BAD_PARAM;

@@ -18,11 +18,14 @@ u8 fake_create_srq(struct fake_nic *nic, const void *data, void *out)
 	struct fake_srq *srq = &nic->srqs[srqn % ARRAY_SIZE(nic->srqs)];
 	u8 status;
 
-	if (srqn >> 24 || cmd->flags & ~MOOR_SRQ_FLAG_KERNEL ||
+	if (srqn >> 24 || cmd->flags & ~(MOOR_SRQ_FLAG_KERNEL | MOOR_SRQ_FLAG_XRC) ||
 	    cmd->log_stride < MOOR_MIN_LOG_RQ_STRIDE ||
 	    cmd->log_stride > MOOR_MAX_LOG_STRIDE ||
 	    !fake_doorbell_ok(nic, cmd->doorbell))
 		return MOOR_CMD_BAD_PARAM;
+	if (!(cmd->flags & MOOR_SRQ_FLAG_XRC) &&
+	    (cmd->xrcd || cmd->cqn || cmd->cookie))
+		return MOOR_CMD_BAD_RESERVED;
 	if (srq->live)
 		return MOOR_CMD_BAD_INDEX;
 	status = fake_check_ring(nic, &cmd->ring,
@@ -36,6 +39,9 @@ u8 fake_create_srq(struct fake_nic *nic, const void *data, void *out)
 			.flags = cmd->flags,
 			.log_depth = cmd->log_depth,
 			.log_stride = cmd->log_stride,
+			.xrcd = le32_to_cpu(cmd->xrcd),
+			.cqn = le32_to_cpu(cmd->cqn),
+			.cookie = le32_to_cpu(cmd->cookie),
 		};
 	return status;
 }

@@ -46,7 +46,8 @@ static const struct qp_case qp_cases_table[] = {
 	{ "UD, inline beyond the stride", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 1, 1, 49), -EINVAL,
 	  0, IB_QPT_UD },
 	{ "GSI", QP_REQ(4, 7, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_GSI },
-	{ "XRC", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP, 0, IB_QPT_XRC_INI },
+	{ "raw packet", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
+	  0, IB_QPT_RAW_PACKET },
 	{ "unknown create flag", QP_REQ(4, 6, 4, 6), QP_CAP(16, 16, 1, 1, 0), -EOPNOTSUPP,
 	  0, IB_QPT_RC, 1 << 9 },
 };
