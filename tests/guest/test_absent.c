@@ -4,7 +4,6 @@
  * way to ask for it ends at once, with an errno that says so.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@
 static void qp_types(struct pair *pair)
 {
 	static const struct { enum ibv_qp_type type; const char *name; } types[] = {
-		{ IBV_QPT_XRC_SEND, "XRC" }, { IBV_QPT_RAW_PACKET, "raw packet" },
+		{ IBV_QPT_RAW_PACKET, "raw packet" },
 		{ IBV_QPT_DRIVER, "driver's own" },
 	};
 	unsigned int i;
@@ -48,10 +47,6 @@ static void shared_receives(struct pair *pair)
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
 		.srq_type = IBV_SRQT_TM, .pd = pair->pd,
 	};
-	struct ibv_xrcd_init_attr xrcd = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = -1, .oflags = O_CREAT,
-	};
 	struct ibv_wq_init_attr wq = {
 		.wq_type = IBV_WQT_RQ, .max_wr = 16, .max_sge = 1,
 		.pd = pair->pd, .cq = pair->a.recv_cq,
@@ -59,7 +54,6 @@ static void shared_receives(struct pair *pair)
 
 	ABSENT(ibv_create_srq_ex(pair->ctx, &matching), EOPNOTSUPP,
 	       "SRQ with tag matching");
-	ABSENT(ibv_open_xrcd(pair->ctx, &xrcd), EOPNOTSUPP, "XRC domain");
 	ABSENT(ibv_create_wq(pair->ctx, &wq), EOPNOTSUPP, "work queue");
 }
 
