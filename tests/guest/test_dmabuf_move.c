@@ -346,7 +346,7 @@ static void test_failed(void)
 	move(&other);
 	tap_ok(done(remote(IBV_WR_RDMA_WRITE, &other, 0, SIZE)),
 	       "another one is served");
-	tap_is(live_entries("mr"), 4, "its MR is there still");
+	tap_is(live_mrs(), 4, "its MR is there still");
 	owner_must(EXPORTER_TAKE_BACK, &other);
 	tap_is(status_of(&pair, remote(IBV_WR_RDMA_WRITE, &other, 0, 8)),
 	       IBV_WC_REM_ACCESS_ERR, "taken back after moves: REM_ACCESS_ERR");

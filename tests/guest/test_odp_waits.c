@@ -269,7 +269,7 @@ static void expect_soon_gone(long pinned)
 {
 	int i;
 
-	for (i = 0; i < 2000 && (live_entries("mr") || pinned_pages() > pinned); i++)
+	for (i = 0; i < 2000 && (live_mrs() || pinned_pages() > pinned); i++)
 		poll(NULL, 0, 10);
 }
 

@@ -141,7 +141,7 @@ static void take(struct residue *now)
 {
 	holdings_get(&now->held);
 	now->pinned = pinned_pages();
-	now->mrs = live_entries("mr");
+	now->mrs = live_mrs();
 }
 
 void residue_get(struct residue *now)

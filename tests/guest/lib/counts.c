@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <glob.h>
+#include <linux/types.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "counts.h"
+#include "moor/moor_mr.h"
 #include "tap.h"
 
 long pinned_pages(void)
@@ -42,11 +44,10 @@ long own_pinned_kib(void)
 	return kib;
 }
 
-int live_entries(const char *name)
+static FILE *open_entries(const char *name)
 {
 	char path[128];
 	glob_t found;
-	int lines = -1, c;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/moor/*/%s", name);
@@ -54,16 +55,39 @@ int live_entries(const char *name)
 		tap_bail("%s: nothing there", path);
 	file = fopen(found.gl_pathv[0], "r");
 	globfree(&found);
-	while (file && (c = fgetc(file)) != EOF)
-		lines += c == '\n';
-	if (!file || fclose(file))
+	if (!file)
 		tap_bail("%s cannot be read", path);
+	return file;
+}
+
+int live_windows(void)
+{
+	FILE *file = open_entries("windows");
+	int lines = -1, c;
+
+	while ((c = fgetc(file)) != EOF)
+		lines += c == '\n';
+	fclose(file);
 	return lines;
+}
+
+int live_mrs(void)
+{
+	FILE *file = open_entries("mr");
+	char line[512];
+	unsigned int type;
+	int mrs = 0;
+
+	while (fgets(line, sizeof(line), file))
+		mrs += sscanf(line, "%*s %*s %u", &type) == 1 &&
+		       type != MOOR_MRC_TYPE_ALL;
+	fclose(file);
+	return mrs;
 }
 
 void expect_nothing_left(long pinned)
 {
-	tap_is(live_entries("mr"), 0, "no MR is left");
-	tap_is(live_entries("windows"), 0, "no window is left");
+	tap_is(live_mrs(), 0, "no MR is left");
+	tap_is(live_windows(), 0, "no window is left");
 	tap_is(pinned_pages() - pinned, 0, "no page stays pinned");
 }

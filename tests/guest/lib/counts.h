@@ -7,8 +7,9 @@
 long pinned_pages(void);
 /* Memory that the caller has pinned, as its status tells. */
 long own_pinned_kib(void);
-/* Lines of this file of the driver's in debugfs, but for its head. */
-int live_entries(const char *name);
+/* As the driver lists them; MRs of all memory are the kernel's, for its MADs too. */
+int live_mrs(void);
+int live_windows(void);
 /* Test points: no MR, no window, no more pages pinned than @pinned. */
 void expect_nothing_left(long pinned);
 
