@@ -130,6 +130,9 @@ def leaves():
 
 def main():
     """All of it."""
+    if guest.run("modprobe", "--dry-run", "nvmet-rdma")[0]:
+        print("1..0 # SKIP this kernel has no NVMe over RDMA: the debug and KCSAN kernels are built without it")
+        return
     for module in ("nvmet", "nvmet-rdma", "nvme-rdma"):
         status, output = guest.run("modprobe", module)
         guest.ok(not status, f"{module} is loaded", output)
