@@ -24,18 +24,28 @@ static void tell(struct ib_cq *cq, void *context)
 	((struct kernel_pair *)context)->told++;
 }
 
+static void pair_add_qp(struct kunit *test, struct kernel_pair *pair,
+			enum ib_qp_type type)
+{
+	struct ib_qp_init_attr attr = {
+		.qp_type = type,
+		.send_cq = &pair->cq->ibcq,
+		.recv_cq = &pair->cq->ibcq,
+		.cap = { DEPTH, DEPTH, 2, 1, 0 },
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+	};
+	struct ib_qp *qp = ib_create_qp(pair->pd, &attr);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, qp);
+	pair->qp = to_mqp(qp);
+}
+
 static struct kernel_pair *pair_open_type(struct kunit *test,
 					  enum ib_qp_type type)
 {
 	struct kernel_pair *pair = kunit_kzalloc(test, sizeof(*pair), GFP_KERNEL);
 	struct ib_cq_init_attr cq_attr = { .cqe = 2 * DEPTH };
-	struct ib_qp_init_attr qp_attr = {
-		.qp_type = type,
-		.cap = { DEPTH, DEPTH, 2, 1, 0 },
-		.sq_sig_type = IB_SIGNAL_REQ_WR,
-	};
 	struct ib_cq *cq;
-	struct ib_qp *qp;
 
 	KUNIT_ASSERT_NOT_NULL(test, pair);
 	pair->mdev = test->priv;
@@ -44,11 +54,7 @@ static struct kernel_pair *pair_open_type(struct kunit *test,
 	cq = ib_create_cq(&pair->mdev->ibdev, tell, NULL, pair, &cq_attr);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
 	pair->cq = to_mcq(cq);
-	qp_attr.send_cq = cq;
-	qp_attr.recv_cq = cq;
-	qp = ib_create_qp(pair->pd, &qp_attr);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, qp);
-	pair->qp = to_mqp(qp);
+	pair_add_qp(test, pair, type);
 	return pair;
 }
 
@@ -303,6 +309,43 @@ static void kernel_dead(struct kunit *test)
 	pair_close(test, pair);
 }
 
+static void send_event(struct kunit *test, struct kernel_pair *pair)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	u32 eqn = pair->cq->eq->eqn;
+	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + eqn];
+	u64 before = READ_ONCE(*seen);
+
+	fake_nic_event(nic, eqn, MOOR_EVENT_COMPLETION, pair->cq->cqn);
+	moor_kunit_wait(test, READ_ONCE(*seen) == before + 1);
+}
+
+/*
+ * A user whose last queue pair is gone may have ended the polling already: neither an
+ * event nor the device's death starts it again. With the next one he hears of it.
+ */
+static void kernel_quiet(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+
+	send_event(test, pair);
+	KUNIT_EXPECT_EQ(test, pair->told, 1);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	send_event(test, pair);
+	KUNIT_EXPECT_EQ(test, pair->told, 1);
+	pair_add_qp(test, pair, IB_QPT_RC);
+	KUNIT_EXPECT_EQ(test, pair->told, 2);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	pair_add_qp(test, pair, IB_QPT_UC);
+	KUNIT_EXPECT_EQ(test, pair->told, 2);
+	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	moor_hw_kill(pair->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, pair->told, 2);
+	ib_destroy_cq(&pair->cq->ibcq);
+	ib_dealloc_pd(pair->pd);
+}
+
 /* Page 0 first, then pages that are the driver's from then on. */
 static void kernel_slots(struct kunit *test)
 {
@@ -476,6 +519,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_poll),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE(kernel_dead),
+	KUNIT_CASE(kernel_quiet),
 	KUNIT_CASE(kernel_slots),
 	KUNIT_CASE(kernel_softirq),
 	KUNIT_CASE(fast_entry),

@@ -203,27 +203,6 @@ int moor_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 				  count, period);
 }
 
-/*
- * Whoever polls a kernel CQ has been stopped by the core before it is destroyed; but
- * irq_poll_disable() waits till a handler has said irq_poll_complete(), after which it
- * asks for the next event; and the last event, of a device that died just now, starts
- * the work anew.
- */
-static void moor_cq_await_poller(struct ib_cq *ibcq)
-{
-	switch (ibcq->poll_ctx) {
-	case IB_POLL_SOFTIRQ:
-		synchronize_rcu();
-		break;
-	case IB_POLL_WORKQUEUE:
-	case IB_POLL_UNBOUND_WORKQUEUE:
-		cancel_work_sync(&ibcq->work);
-		break;
-	default:
-		break;
-	}
-}
-
 /**
  * moor_destroy_cq - destroy a completion queue
  * @ibcq: completion queue
@@ -242,7 +221,12 @@ int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 		moor_db_free(cq->uctx, &cq->db);
 		moor_ring_unpin(mdev, &cq->ring);
 	} else {
-		moor_cq_await_poller(ibcq);
+		/*
+		 * irq_poll_disable() waits till a handler has said
+		 * irq_poll_complete(), after which it asks for the next event.
+		 */
+		if (ibcq->poll_ctx == IB_POLL_SOFTIRQ)
+			synchronize_rcu();
 		moor_destroy_kernel_cq(cq);
 	}
 	mutex_destroy(&cq->resize_lock);

@@ -20,11 +20,8 @@ static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
 {
 	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
 
-	if (!cq)
-		return;
-	WRITE_ONCE(cq->kernel.armed, false);
-	if (cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	if (cq)
+		moor_cq_tell(cq);
 }
 
 static void moor_cq_error(struct moor_dev *mdev, u32 cqn)

@@ -171,14 +171,47 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	return missed;
 }
 
+static bool moor_cq_has_qps(struct moor_cq *cq)
+{
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	unsigned long irqs;
+	bool has;
+
+	if (likely(READ_ONCE(kcq->num_qps)))
+		return true;
+	spin_lock_irqsave(&kcq->lock, irqs);
+	has = kcq->num_qps;
+	kcq->untold |= !has;
+	spin_unlock_irqrestore(&kcq->lock, irqs);
+	return has;
+}
+
 /**
- * moor_cq_wake - tell a user who waits that there is something to poll
+ * moor_cq_tell - tell a user that there is something to poll
+ * @cq: completion queue, of the kernel or not
+ *
+ * Not a user in the kernel as long as no queue pair completes there: ib_free_cq()
+ * ends the polling, and frees what that needs, before the driver hears that the CQ
+ * goes. Whoever tells is waited for as the last queue pair leaves (moor_cqs_leave()).
+ * Who has not asked again for that reason is told when the next one comes.
+ */
+void moor_cq_tell(struct moor_cq *cq)
+{
+	if (!cq->uctx && !moor_cq_has_qps(cq))
+		return;
+	WRITE_ONCE(cq->kernel.armed, false);
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+/**
+ * moor_cq_wake - tell a user who waits for it that there is something to poll
  * @cq: completion queue, of the kernel or not
  */
 void moor_cq_wake(struct moor_cq *cq)
 {
-	if (xchg(&cq->kernel.armed, false) && cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	if (xchg(&cq->kernel.armed, false))
+		moor_cq_tell(cq);
 }
 
 /**
@@ -192,7 +225,7 @@ void moor_cqs_wake(struct moor_dev *mdev)
 	struct moor_cq *cq;
 	unsigned long cqn;
 
-	/* Whoever frees a CQ has to take the lock to erase it first. */
+	/* Whoever takes a queue pair off a CQ, or frees it, has to take the lock first. */
 	xa_lock(&mdev->cqs);
 	xa_for_each(&mdev->cqs, cqn, cq)
 		moor_cq_wake(cq);
@@ -202,21 +235,37 @@ void moor_cqs_wake(struct moor_dev *mdev)
 static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
 			struct moor_qp *qp)
 {
-	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	bool untold;
 
 	user->qp = qp;
 	spin_lock_irq(&kcq->lock);
 	hash_add(kcq->qps, &user->node, qp->qpn);
+	WRITE_ONCE(kcq->num_qps, kcq->num_qps + 1);
+	untold = kcq->untold;
+	kcq->untold = false;
 	spin_unlock_irq(&kcq->lock);
+	if (untold)
+		moor_cq_tell(cq);
 }
 
 static void moor_cq_remove(struct ib_cq *ibcq, struct moor_cq_user *user)
 {
-	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+	struct moor_dev *mdev = to_mdev(ibcq->device);
+	struct moor_cq *cq = to_mcq(ibcq);
+	struct moor_kernel_cq *kcq = &cq->kernel;
 
+	/* Not while moor_cqs_wake() tells it. */
+	xa_lock(&mdev->cqs);
 	spin_lock_irq(&kcq->lock);
 	hash_del(&user->node);
+	WRITE_ONCE(kcq->num_qps, kcq->num_qps - 1);
 	spin_unlock_irq(&kcq->lock);
+	xa_unlock(&mdev->cqs);
+	/* Nor while an event does. */
+	if (!READ_ONCE(kcq->num_qps))
+		moor_eq_sync(cq->eq);
 }
 
 /**
@@ -237,7 +286,9 @@ void moor_cqs_enter(struct moor_qp *qp)
  * @qp: queue pair of the kernel, which the device does not know any more
  *
  * CQEs of it that nobody has polled name a queue pair that is not there, and are
- * passed over.
+ * passed over. A CQ that it was the last of is told nothing from now on.
+ *
+ * Context: process; sleeps.
  */
 void moor_cqs_leave(struct moor_qp *qp)
 {

@@ -169,6 +169,8 @@ struct moor_kernel_qp {
  * @resizing: the ring is with the device: nothing is polled
  * @slot: doorbell
  * @qps: queue pairs that complete here, by number
+ * @num_qps: how many these are; while there is none, nobody is told (moor_cq_tell())
+ * @untold: somebody would have been told
  */
 struct moor_kernel_cq {
 	spinlock_t lock;	/* protects the rest, and queues' tails */
@@ -180,6 +182,8 @@ struct moor_kernel_cq {
 	bool resizing;
 	struct moor_kernel_slot slot;
 	DECLARE_HASHTABLE(qps, MOOR_CQ_HASH_BITS);
+	u32 num_qps;
+	bool untold;
 };
 
 /* kernel_queue.c */
@@ -203,6 +207,7 @@ int moor_create_kernel_cq(struct ib_cq *ibcq,
 void moor_destroy_kernel_cq(struct moor_cq *cq);
 int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe);
 int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+void moor_cq_tell(struct moor_cq *cq);
 void moor_cq_wake(struct moor_cq *cq);
 void moor_cqs_wake(struct moor_dev *mdev);
 void moor_cqs_enter(struct moor_qp *qp);
