@@ -202,16 +202,14 @@ static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
 static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 			   unsigned long pfn, __le64 *entry)
 {
+	u64 start = branch->start + (u64)index * MOOR_PAGE_SIZE;
 	struct moor_odp_page *page = &branch->pages[index];
 	u64 bits = moor_odp_bits(branch->odp, pfn);
 	int err;
 
 	lockdep_assert_held(&branch->lock);
-	if (page->pte && bits & ~page->pte) {
-		u64 start = branch->start + (u64)index * MOOR_PAGE_SIZE;
-
+	if (page->pte && bits & ~page->pte)
 		moor_branch_zap(branch, start, start + size);
-	}
 	if (page->pte)
 		return 0;
 	err = moor_odp_map_page(branch->odp, page, pfn, size, bits);
