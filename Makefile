@@ -121,7 +121,7 @@ kunit: setup ## KUnit suites of the driver under User-Mode Linux, on both kernel
 	@scripts/kunit --kernel lts
 	@scripts/kunit
 
-mutants: setup ## seed mistakes into a copy and see that the tests catch them (tests/mutants/)
+mutants: debug-kernel ## seed mistakes into a copy and see that the tests catch them (tests/mutants/)
 	@scripts/setup-tools --uml
 	@scripts/mutants
 

@@ -33,6 +33,8 @@ def build_driver(options, log):
               "MOOR_TESTS=m")
     else:
         folder = os.path.realpath(f"{place.tree}/build/{kind}")
+        if not os.path.isdir(folder):
+            raise Broken(f"there is no {kind} kernel: 'make {kind}-kernel' builds it")
         with open(f"{folder}/include/config/kernel.release", encoding="ascii") as file:
             version = file.read().strip()
         status, output = run(log, ["scripts/lib/enter-tools", "scripts/build-module", folder,
