@@ -114,6 +114,9 @@ debug-kernel kcsan-kernel: %-kernel: setup
 demo: vm-parts ## boot the VM with the NIC in it and show what it does
 	@scripts/demo
 
+bench: vm-parts conformance-nic ## Moor beside rxe and the floor: table, CSV and plots in build/bench/ (scripts/bench --help)
+	@scripts/bench
+
 lint: setup ## static analysis of everything: sparse, W=1, checkpatch, cppcheck, shellcheck ...
 	@scripts/lint
 
@@ -158,5 +161,5 @@ help: ## this list
 .DEFAULT_GOAL := module
 .PHONY: compiler conformance conformance-nic module model provider-host install install-module install-provider install-model uninstall \
 	setup modules provider provider-unstable nic tests vm-parts \
-	debug-kernel kcsan-kernel sparse demo lint kunit coverage fuzz nic-asan nic-tsan mutants check check-full \
+	debug-kernel kcsan-kernel sparse demo bench lint kunit coverage fuzz nic-asan nic-tsan mutants check check-full \
 	clean clean-cache help

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: registration DEVICE [OTHER]
+ * Usage: registration [--most BYTES] [--step FACTOR] DEVICE [OTHER]
  *
- * What ibv_reg_mr and ibv_dereg_mr take, on one buffer after the other, the devices in
- * turn on each, and beside them what pinning the same buffer for DEVICE takes with
- * nothing registered, if tests/kernel is loaded. Medians, in nanoseconds of this machine;
- * with 'scripts/vm --icount' they are instructions. Then what a call takes that does
- * nothing (a method of uverbs, on a Moor NIC), what one takes that makes an object and
- * no more (ibv_alloc_pd), and the end of a process with MRs of a page, by the MR.
+ * What ibv_reg_mr, ibv_rereg_mr and ibv_dereg_mr take, on one buffer after the other, the
+ * devices in turn on each; and beside them the floor: pinning the same buffer for DEVICE
+ * with nothing registered (if tests/kernel is loaded), and io_uring's registered buffers,
+ * which no device sees. Each kind of memory in sizes up to BYTES (1 GiB), each FACTOR (4)
+ * times the one before. Then calls that do nothing or little, and the end of a process.
  *
- * Of a buffer that cannot be had, for want of memory or huge pages, it says so.
+ * Prints figures as lib/figures.h has them; what a device cannot do is left out.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
+#include <linux/io_uring.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <time.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -27,67 +28,34 @@
 #include <rdma/moor_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "figures.h"
+#include "mapping.h"
+
 #define PIN		"/sys/kernel/debug/moor_verbs_test/pin"
-#define PAGE		4096ul
-#define HUGE		(2ul << 20)
-#define ROUNDS_MAX	101
 #define CLOSE_COUNT	1000
 #define DEVICES_MAX	2
+#define ACCESS		IBV_ACCESS_LOCAL_WRITE
 
-enum kind {
-	SMALL,		/* small pages, touched from first to last */
-	SCATTERED,	/* small pages that lie apart */
-	HUGETLB,
-	ODD,		/* huge pages, but for one */
-};
+/* What is taken of an MR, in this order. */
+enum step { REG, RIGHTS, MOVE, DEREG, STEPS };
 
-static const struct buffer {
-	const char *name;
-	size_t length;
-	enum kind kind;
-	uint64_t shift;	/* of its iova against its address */
-	int rounds;
-} buffers[] = {
-	{ "4 KiB", 4ul << 10, SMALL, 0, 101 },
-	{ "64 KiB", 64ul << 10, SMALL, 0, 101 },
-	{ "64 KiB, scattered", 64ul << 10, SCATTERED, 0, 101 },
-	{ "1 MiB", 1ul << 20, SMALL, 0, 51 },
-	{ "1 MiB, scattered", 1ul << 20, SCATTERED, 0, 51 },
-	{ "16 MiB", 16ul << 20, SMALL, 0, 11 },
-	{ "16 MiB, scattered", 16ul << 20, SCATTERED, 0, 11 },
-	{ "256 MiB", 256ul << 20, SMALL, 0, 3 },
-	{ "4 MiB, huge pages", 4ul << 20, HUGETLB, 0, 51 },
-	{ "4 MiB, huge pages, iova off a page", 4ul << 20, HUGETLB, PAGE, 51 },
-	{ "1 GiB, huge pages", 1ul << 30, HUGETLB, 0, 3 },
-	{ "1 GiB, huge pages but one", 1ul << 30, ODD, 0, 3 },
+static const char *const step_names[STEPS] = {
+	[REG] = "reg", [RIGHTS] = "rereg: rights", [MOVE] = "rereg: memory", [DEREG] = "dereg",
 };
 
 struct device {
 	const char *name;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
+	struct figure figures[STEPS];
 };
 
-static struct device devices[DEVICES_MAX];
-static int num_devices;
-
-struct figure {
-	uint64_t on[ROUNDS_MAX];
-	uint64_t off[ROUNDS_MAX];
-};
+static const struct sort plain = { .kind = "", .of = "" };
 
 static void die(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
 static void open_device(struct device *device, const char *name)
@@ -104,119 +72,141 @@ static void open_device(struct device *device, const char *name)
 		die(name);
 }
 
-static int by_value(const void *a, const void *b)
+static struct ibv_mr *reg(struct device *device, const struct mapping *mapping)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
+	if (mapping->kind == DMABUF)
+		return ibv_reg_dmabuf_mr(device->pd, 0, mapping->length, mapping->iova, mapping->fd,
+					 ACCESS);
+	return ibv_reg_mr_iova(device->pd, mapping->at, mapping->length, mapping->iova, ACCESS);
 }
 
-static uint64_t median(uint64_t *values, int count)
+/* rereg takes no iova, and no dma-buf. */
+static void measure_rereg(struct device *device, struct ibv_mr *mr, const struct mapping *mapping)
 {
-	qsort(values, count, sizeof(*values), by_value);
-	return values[count / 2];
+	bool can_move = mapping->kind != ASKEW && mapping->kind != DMABUF;
+	struct figure *figures = device->figures;
+	uint64_t start = now_ns();
+
+	if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			  ACCESS | IBV_ACCESS_REMOTE_WRITE))
+		take(&figures[RIGHTS], &start);
+	start = now_ns();
+	if (can_move && !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, mapping->at,
+				      mapping->length, 0))
+		take(&figures[MOVE], &start);
 }
 
-static void show(struct figure *figure, int rounds)
+static void measure_mr(struct device *device, const struct mapping *mapping)
 {
-	printf(" %11llu %10llu", (unsigned long long)median(figure->on, rounds),
-	       (unsigned long long)median(figure->off, rounds));
-}
+	struct figure *figures = device->figures;
+	uint64_t start = now_ns();
+	struct ibv_mr *mr = reg(device, mapping);
 
-/* Neighbours are touched far from each other in time, so they lie apart. */
-static void touch(char *mem, size_t length, bool scattered)
-{
-	size_t step = scattered ? 7 * PAGE : PAGE, first, at;
-
-	for (first = 0; first < step; first += PAGE)
-		for (at = first; at < length; at += step)
-			mem[at] = 1;
-}
-
-static char *map(const struct buffer *buffer)
-{
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	char *mem;
-
-	if (buffer->kind == HUGETLB)
-		flags |= MAP_HUGETLB;
-	mem = mmap(NULL, buffer->length + HUGE, PROT_READ | PROT_WRITE, flags, -1, 0);
-	if (mem == MAP_FAILED)
-		return NULL;
-	if (buffer->kind == ODD) {
-		mem += -(uintptr_t)mem % HUGE;
-		madvise(mem, buffer->length, MADV_HUGEPAGE);
-		madvise(mem + buffer->length / 2, HUGE, MADV_NOHUGEPAGE);
-	} else if (buffer->kind != HUGETLB) {
-		madvise(mem, buffer->length, MADV_NOHUGEPAGE);
-	}
-	touch(mem, buffer->length, buffer->kind == SCATTERED);
-	return mem;
-}
-
-static void measure_mr(struct ibv_pd *pd, const struct buffer *buffer, char *mem,
-		       struct figure *figure, int round)
-{
-	uint64_t start = now_ns(), middle;
-	struct ibv_mr *mr = ibv_reg_mr_iova(pd, mem, buffer->length,
-					    (uintptr_t)mem + buffer->shift,
-					    IBV_ACCESS_LOCAL_WRITE);
-
+	if (!mr && errno == EOPNOTSUPP)
+		return;
 	if (!mr)
-		die("ibv_reg_mr");
-	middle = now_ns();
+		die("registering");
+	take(&figures[REG], &start);
+	measure_rereg(device, mr, mapping);
+	start = now_ns();
 	if (ibv_dereg_mr(mr))
 		die("ibv_dereg_mr");
-	figure->off[round] = now_ns() - middle;
-	figure->on[round] = middle - start;
+	take(&figures[DEREG], &start);
 }
 
-static void measure_pin(int file, const struct buffer *buffer, char *mem,
-			struct figure *figure, int round)
+/* ---- the floor ---- */
+
+struct floor {
+	int file;
+	struct figure on, off;
+};
+
+static void measure_pin(struct floor *floor, const struct device *device,
+			const struct mapping *mapping)
 {
 	unsigned long long on, off;
 	char text[128] = "";
 
-	snprintf(text, sizeof(text), "%s %llu %llu", devices[0].name,
-		 (unsigned long long)(uintptr_t)mem, (unsigned long long)buffer->length);
-	if (write(file, text, strlen(text)) < 0 ||
-	    pread(file, text, sizeof(text) - 1, 0) < 0 ||
+	snprintf(text, sizeof(text), "%s %llu %llu", device->name,
+		 (unsigned long long)(uintptr_t)mapping->at, (unsigned long long)mapping->length);
+	if (write(floor->file, text, strlen(text)) < 0 ||
+	    pread(floor->file, text, sizeof(text) - 1, 0) < 0 ||
 	    sscanf(text, "%llu %llu", &on, &off) != 2)
 		die(PIN);
-	figure->on[round] = on;
-	figure->off[round] = off;
+	floor->on.took[floor->on.count++] = on;
+	floor->off.took[floor->off.count++] = off;
 }
 
-static void measure_buffer(const struct buffer *buffer, int pin)
+static int open_ring(void)
 {
-	static struct figure figures[DEVICES_MAX], pinned;
-	char *mem = map(buffer);
-	int round, i;
+	struct io_uring_params params = {};
 
-	printf("%-36s", buffer->name);
-	if (!mem) {
-		printf(" %s\n", strerror(errno));
+	return syscall(__NR_io_uring_setup, 1, &params);
+}
+
+static void measure_ring(struct floor *floor, const struct mapping *mapping)
+{
+	struct iovec buffer = { .iov_base = mapping->at, .iov_len = mapping->length };
+	uint64_t start = now_ns();
+
+	if (syscall(__NR_io_uring_register, floor->file, IORING_REGISTER_BUFFERS, &buffer, 1))
+		die("IORING_REGISTER_BUFFERS");
+	take(&floor->on, &start);
+	if (syscall(__NR_io_uring_register, floor->file, IORING_UNREGISTER_BUFFERS, NULL, 0))
+		die("IORING_UNREGISTER_BUFFERS");
+	take(&floor->off, &start);
+}
+
+static void show_floor(struct floor *floor, const struct sort *sort, const char *whose)
+{
+	show(&floor->on, step_names[REG], sort, whose);
+	show(&floor->off, step_names[DEREG], sort, whose);
+}
+
+/* ---- all of them on a buffer ---- */
+
+static int rounds_for(size_t length)
+{
+	if (length <= 64ul << 10)
+		return ROUNDS_MAX;
+	return length <= 4ul << 20 ? 31 : length <= 64ul << 20 ? 7 : 3;
+}
+
+static void measure_memory(struct device *devices, int num, struct floor *pin, struct floor *ring,
+			   enum mapping_kind kind, size_t length)
+{
+	struct sort sort = { mapping_info[kind].name, length, "bytes" };
+	struct mapping mapping;
+	int round, i, step;
+
+	if (mapping_make(&mapping, kind, length)) {
+		fprintf(stderr, "%s, %zu bytes: %s\n", sort.kind, length, strerror(errno));
 		return;
 	}
-	for (round = 0; round < buffer->rounds; round++) {
-		for (i = 0; i < num_devices; i++)
-			measure_mr(devices[i].pd, buffer, mem, &figures[i], round);
-		if (pin >= 0)
-			measure_pin(pin, buffer, mem, &pinned, round);
+	for (round = 0; round < rounds_for(length); round++) {
+		for (i = 0; i < num; i++)
+			measure_mr(&devices[i], &mapping);
+		if (pin->file >= 0 && kind != DMABUF)
+			measure_pin(pin, &devices[0], &mapping);
+		if (ring->file >= 0 && kind != DMABUF)
+			measure_ring(ring, &mapping);
 	}
-	for (i = 0; i < num_devices; i++)
-		show(&figures[i], buffer->rounds);
-	if (pin >= 0)
-		show(&pinned, buffer->rounds);
-	printf("\n");
-	munmap(mem, buffer->length + (buffer->kind == ODD ? 0 : HUGE));
+	for (i = 0; i < num; i++)
+		for (step = 0; step < STEPS; step++)
+			show(&devices[i].figures[step], step_names[step], &sort, devices[i].name);
+	show_floor(pin, &sort, "pinning");
+	show_floor(ring, &sort, "io_uring");
+	mapping_free(&mapping);
 }
 
-/* A call that copies a few bytes out, and that is all. */
+/* ---- calls that pin nothing ---- */
+
+/* One that copies a few bytes out, and that is all; on a Moor NIC. */
 static void measure_call(const struct device *device)
 {
-	uint64_t took[ROUNDS_MAX], start;
+	static struct figure figure;
 	struct moor_refusal refusal;
+	uint64_t start = now_ns();
 	struct {
 		struct ib_uverbs_ioctl_hdr hdr;
 		struct ib_uverbs_attr attr;
@@ -234,82 +224,92 @@ static void measure_call(const struct device *device)
 			.data = (uintptr_t)&refusal,
 		},
 	};
-	int i;
 
-	for (i = 0; i < ROUNDS_MAX; i++) {
-		start = now_ns();
-		if (ioctl(device->ctx->cmd_fd, RDMA_VERBS_IOCTL, &call))
-			return;
-		took[i] = now_ns() - start;
-	}
-	printf("a method of uverbs on %s: %llu\n", device->name,
-	       (unsigned long long)median(took, ROUNDS_MAX));
+	while (figure.count < ROUNDS_MAX && !ioctl(device->ctx->cmd_fd, RDMA_VERBS_IOCTL, &call))
+		take(&figure, &start);
+	show(&figure, "a method of uverbs", &plain, device->name);
 }
 
+/* An object, and no more. */
 static void measure_object(const struct device *device)
 {
-	static struct figure figure;
+	static struct figure on, off;
 	struct ibv_pd *pd;
 	uint64_t start;
-	int i;
 
-	for (i = 0; i < ROUNDS_MAX; i++) {
+	while (on.count < ROUNDS_MAX) {
 		start = now_ns();
 		pd = ibv_alloc_pd(device->ctx);
-		figure.on[i] = now_ns() - start;
 		if (!pd)
 			die("ibv_alloc_pd");
-		start = now_ns();
+		take(&on, &start);
 		ibv_dealloc_pd(pd);
-		figure.off[i] = now_ns() - start;
+		take(&off, &start);
 	}
-	printf("ibv_alloc_pd, ibv_dealloc_pd on %s:", device->name);
-	show(&figure, ROUNDS_MAX);
-	printf("\n");
+	show(&on, "ibv_alloc_pd", &plain, device->name);
+	show(&off, "ibv_dealloc_pd", &plain, device->name);
 }
 
 /* What is left open is the kernel's to take back, as when a process ends. */
 static void measure_close(const char *name)
 {
+	struct figure figure = { .count = 1 };
 	struct device device = {};
-	char *mem = map(&buffers[0]);
+	struct mapping mapping;
 	uint64_t start;
 	int i;
 
 	open_device(&device, name);
+	if (mapping_make(&mapping, IN_ORDER, mapping_info[IN_ORDER].least))
+		die("memory");
 	for (i = 0; i < CLOSE_COUNT; i++)
-		if (!ibv_reg_mr(device.pd, mem, PAGE, IBV_ACCESS_LOCAL_WRITE))
+		if (!reg(&device, &mapping))
 			die("ibv_reg_mr");
 	start = now_ns();
 	ibv_close_device(device.ctx);
-	printf("closing %s with %d MRs, each: %llu\n", name, CLOSE_COUNT,
-	       (unsigned long long)(now_ns() - start) / CLOSE_COUNT);
+	figure.took[0] = (now_ns() - start) / CLOSE_COUNT;
+	show(&figure, "the end of a process with 1000 MRs: each", &plain, name);
+	mapping_free(&mapping);
 }
 
 int main(int argc, char **argv)
 {
-	int pin = open(PIN, O_RDWR), i;
-	size_t b;
+	static const struct option options[] = {
+		{ "most", required_argument, NULL, 'm' },
+		{ "step", required_argument, NULL, 's' },
+		{}
+	};
+	static struct floor pin, ring;
+	static struct device devices[DEVICES_MAX];
+	size_t most = 1ul << 30, step = 4, length;
+	int option, num, kind, i;
 
-	if (argc < 2 || argc > 1 + DEVICES_MAX || !strcmp(argv[1], "--help")) {
-		fprintf(stderr, "usage: registration DEVICE [OTHER]\n");
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'm')
+			most = strtoul(optarg, NULL, 0);
+		if (option == 's')
+			step = strtoul(optarg, NULL, 0);
+		if (option == '?')
+			optind = argc;
+	}
+	num = argc - optind;
+	if (num < 1 || num > DEVICES_MAX || step < 2) {
+		fprintf(stderr, "usage: registration [--most BYTES] [--step FACTOR] "
+			"DEVICE [OTHER]\n");
 		return 1;
 	}
-	/* Of a run that is cut short, what there is. */
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	num_devices = argc - 1;
-	for (i = 0; i < num_devices; i++)
-		open_device(&devices[i], argv[i + 1]);
-	printf("%-36s", "");
-	for (i = 0; i < num_devices; i++)
-		printf(" %11s %10s", devices[i].name, "dereg");
-	printf(pin < 0 ? "\n" : " %11s %10s\n", "pinned", "let go");
-	for (b = 0; b < sizeof(buffers) / sizeof(*buffers); b++)
-		measure_buffer(&buffers[b], pin);
+	pin.file = open(PIN, O_RDWR);
+	ring.file = open_ring();
+	for (i = 0; i < num; i++)
+		open_device(&devices[i], argv[optind + i]);
+	for (kind = 0; kind < MAPPING_KINDS; kind++)
+		for (length = mapping_info[kind].least;
+		     length <= mapping_info[kind].most && length <= most; length *= step)
+			measure_memory(devices, num, &pin, &ring, kind, length);
 	measure_call(&devices[0]);
-	for (i = 0; i < num_devices; i++)
+	for (i = 0; i < num; i++)
 		measure_object(&devices[i]);
-	for (i = 0; i < num_devices; i++)
+	for (i = 0; i < num; i++)
 		measure_close(devices[i].name);
 	return 0;
 }

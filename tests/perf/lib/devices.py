@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What figures are taken of, in the guest: the NIC and software RDMA beside it."""
+
+import csv
+import glob
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, f"{TOP}/tests/guest/lib")
+import guest  # pylint: disable=wrong-import-position
+import verbs  # pylint: disable=wrong-import-position
+
+MOOR, RXE = "moor0", "rxe0"
+SORT = ("what", "kind", "size", "of", "whose", "took")
+
+
+def add_rxe():
+    """Software RDMA on a network device of its own."""
+    if os.path.exists(f"/sys/class/infiniband/{RXE}"):
+        return
+    for command in (["modprobe", "rdma_rxe"],
+                    ["ip", "link", "add", "rxe-net", "type", "dummy"],
+                    ["ip", "addr", "replace", "192.0.2.1/24", "dev", "rxe-net"],
+                    ["ip", "link", "set", "rxe-net", "up"],
+                    ["rdma", "link", "add", RXE, "type", "rxe", "netdev", "rxe-net"]):
+        status, output = guest.run(*command)
+        if status:
+            sys.exit(f"{' '.join(command)}: {output}")
+
+
+def prepare(most):
+    """All that programs of tests/perf look for: huge pages for that many bytes, the test module, rxe."""
+    # Before it is seeded the kernel's random generator takes 9,400 instructions for
+    # a byte, of which each of rxe's keys has one.
+    os.getrandom(1)
+    add_rxe()
+    guest.write("/proc/sys/vm/nr_hugepages", str((most >> 21) + 4))
+    if not verbs.load():
+        sys.exit("the test module cannot be loaded")
+
+
+def gid(device):
+    """The index of its first RoCE v2 GID."""
+    types = glob.glob(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/types/*")
+    for path in sorted(types, key=lambda path: int(os.path.basename(path))):
+        try:
+            if guest.read(path).strip() == "RoCE v2":
+                return os.path.basename(path)
+        except OSError:
+            continue
+    return sys.exit(f"{device} has no RoCE v2 GID")
+
+
+def program(name, *arguments):
+    """What a program of tests/perf prints, line by line as it does: dictionaries."""
+    command = [f"{guest.PROGRAMS}/{name}", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield from csv.DictReader(process.stdout, SORT)
+    if process.returncode:
+        sys.exit(f"{name}: status {process.returncode}")
+
+
+def module(device):
+    """What the module of tests/kernel says of fast registration and of rdma_rw."""
+    for test in ("figures", "rw_figures"):
+        for line in verbs.run(test, device):
+            found = re.match(r"# figure (\w+) calls (\d+) elapsed (\d+)", line)
+            for which, took in zip(("calls", "elapsed"), found.groups()[1:] if found else ()):
+                yield dict(zip(SORT, (f"{found.group(1)}: {which}", "", "0", "", device, took)))
+            if line.startswith("not ok"):
+                print(f"{device}: {line}", file=sys.stderr)
