@@ -38,7 +38,8 @@ def sources_of(kind, name):
     folder, test = folder_and_test(name)
     # In other folders programs share more than lib/; and one test needs a module.
     mine = f"tests/guest/{test}." if folder == "guest" else f"tests/{folder}/"
-    return (*SOURCES[kind], mine, *(["tests/kernel/"] if test in ("kernel_verbs", "kernel_gone", "short") else []))
+    has_module = test in ("figures", "kernel_verbs", "kernel_gone", "short")
+    return (*SOURCES[kind], mine, *(["tests/kernel/"] if has_module else []))
 
 
 @functools.cache
