@@ -11,6 +11,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 PROGRAMS = os.environ.get("MOOR_TEST_PROGRAMS", f"{TOP}/build/tests")
 MODULE = f"{TOP}/build/modules/{os.uname().release}/moor.ko"
 DRIVER = "/sys/bus/pci/drivers/moor"
+ADDRESS = "192.0.2.9"
+GID = "ffff:c000:0209"
 _points = []
 
 
@@ -29,6 +31,26 @@ def skip(name, reason):
     """A test point that cannot be had here."""
     _points.append(True)
     print(f"ok {len(_points)} - {name} # SKIP {reason}", flush=True)
+
+
+def needs(what, *modules):
+    """Ends the test here, skipped, in a kernel that lacks a module."""
+    for module in modules:
+        if run("modprobe", "--dry-run", module)[0]:
+            print(f"1..0 # SKIP this kernel has no {what}: it is built without {module}")
+            sys.exit(0)
+
+
+def load(*modules):
+    """A test point: the kernel's own modules are loaded."""
+    status, output = run("modprobe", "-a", *modules)
+    return ok(not status, f"loaded: {' '.join(modules)}", output)
+
+
+def unload(*modules):
+    """A test point: they go."""
+    status, output = run("modprobe", "-r", *modules)
+    return ok(not status, f"gone: {' '.join(modules)}", output)
 
 
 def plan():
@@ -52,6 +74,12 @@ def write(path, text):
     """Writes to a file in sysfs or procfs, once: buffers try again as they are closed."""
     with open(path, "wb", buffering=0) as file:
         file.write(text.encode("ascii"))
+
+
+def mount_configfs():
+    """Where kernel users are told what to do."""
+    if not os.path.ismount("/sys/kernel/config"):
+        run("mount", "-t", "configfs", "none", "/sys/kernel/config")
 
 
 def wait_for(condition, seconds=20):
@@ -127,6 +155,15 @@ def bring_up():
     for path in glob.glob(f"{DRIVER}/*:*/net/*"):
         subprocess.run(["ip", "link", "set", os.path.basename(path), "up"], check=True)
     return wait_for(lambda: ready() and has_link())
+
+
+def take_address():
+    """Gives the NIC's interface ADDRESS; True when the core knows it."""
+    netdev = os.path.basename(glob.glob(f"{DRIVER}/*:*/net/*")[0])
+    return bring_up() and \
+        not run("ip", "addr", "replace", f"{ADDRESS}/24", "dev", netdev)[0] and \
+        wait_for(lambda: any(GID in read(path) for path in
+                             glob.glob("/sys/class/infiniband/moor*/ports/1/gids/*")))
 
 
 def moves_data(name):

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tests of storage share: disks past the page cache, and fio on file systems."""
+
+import os
+import subprocess
+
+import guest
+
+MIB = 1 << 20
+PLACE = "/tmp/moor-mount"
+DATA = "/tmp/moor-data"
+JOBS = {"4 KiB, at random": ["--rw=randwrite", "--bs=4k", "--size=4m", "--filename=random"],
+        "128 KiB, in sequence": ["--rw=write", "--bs=128k", "--size=32m", "--filename=sequence"]}
+
+
+def write_disk(disk, data, block):
+    """Writes past the page cache, as dd does it; the process."""
+    with open(DATA, "wb") as file:
+        file.write(data)
+    return subprocess.Popen(["dd", f"if={DATA}", f"of={disk}", f"bs={block}", "oflag=direct",
+                             "conv=fsync,nocreat", "status=none"], stdin=subprocess.DEVNULL)
+
+
+def read_disk(disk, length, block):
+    """What is there, past the page cache."""
+    return subprocess.run(["dd", f"if={disk}", f"bs={block}", f"count={length // block}", "iflag=direct",
+                           "status=none"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
+
+
+def beginning(path, length):
+    """What the far end has."""
+    with open(path, "rb") as file:
+        return file.read(length)
+
+
+def moves(disk, far_end, length, block):
+    """Test points: what is written is read again, and the far end has it."""
+    data = os.urandom(length)
+    name = f"blocks of {block // 1024} KiB"
+    guest.ok(write_disk(disk, data, block).wait() == 0, f"{name}: written")
+    guest.ok(read_disk(disk, length, block) == data, f"{name}: the same is read")
+    guest.ok(beginning(far_end, length) == data, f"{name}: the target has it")
+
+
+def make_file_system(disk):
+    """A test point: an ext4 on the disk, which takes its data with barriers."""
+    status, output = guest.run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", disk)
+    guest.ok(not status, "mkfs.ext4", output)
+
+
+def mount(source, *options):
+    """A test point: it is mounted at PLACE."""
+    os.makedirs(PLACE, exist_ok=True)
+    status, output = guest.run("mount", *options, source, PLACE)
+    return guest.ok(not status, f"mounted: {source} {' '.join(options)}".strip(), output)
+
+
+def unmount():
+    """A test point: it is not any more."""
+    status, output = guest.run("umount", PLACE)
+    guest.ok(not status, "unmounted", output)
+
+
+def fio(job, *options):
+    """A job of fio's on the file system at PLACE, past the page cache: status and output."""
+    return guest.run("fio", "--name=moor", f"--directory={PLACE}", "--direct=1", "--ioengine=libaio",
+                     "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0",
+                     *JOBS[job], *options)
+
+
+def fill():
+    """Test points: fio writes, reads again and verifies."""
+    for job in JOBS:
+        status, output = fio(job)
+        guest.ok(not status, f"fio: {job}: written and verified", output)
+
+
+def still_there():
+    """Test points: fio finds what it wrote, and would have found a byte that is wrong."""
+    for job in JOBS:
+        status, output = fio(job, "--verify_only")
+        guest.ok(not status, f"fio: {job}: verified after another mount", output)
+    for job, options in JOBS.items():
+        with open(f"{PLACE}/{options[-1].partition('=')[2]}", "r+b") as file:
+            file.seek(MIB + 2048)
+            was = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([was[0] ^ 1]))
+            os.fsync(file.fileno())
+        status, _ = fio(job, "--verify_only")
+        guest.ok(status, f"fio: {job}: a bit that is wrong is found")
