@@ -8,4 +8,4 @@ echo 4 >/proc/sys/vm/nr_hugepages
 for netdev in /sys/bus/pci/drivers/moor/*/net/*; do
 	ip addr replace 192.0.2.9/24 dev "${netdev##*/}"
 done
-exec tests/pyverbs/run
+exec tests/pyverbs/run --timeout $((60 * ${MOOR_TEST_PATIENCE:-1}))

@@ -13,6 +13,7 @@ MODULE = f"{TOP}/build/modules/{os.uname().release}/moor.ko"
 DRIVER = "/sys/bus/pci/drivers/moor"
 ADDRESS = "192.0.2.9"
 GID = "ffff:c000:0209"
+PATIENCE = int(os.environ.get("MOOR_TEST_PATIENCE", "1"))
 _points = []
 
 
@@ -84,7 +85,7 @@ def mount_configfs():
 
 def wait_for(condition, seconds=20):
     """Waits until condition() is true; False if it does not become so."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while not condition():
         if time.monotonic() > end:
             return False
