@@ -87,11 +87,11 @@ u32 paged_invalidations(void)
 	return moor_kunit_nic()->commands[MOOR_CMD_MR_INVALIDATE];
 }
 
-/* The branches that were emptied are taken away, by and by. */
+/* When those that were emptied and are to go have been taken away. */
 void paged_expect_nodes(struct paged *paged, u32 nodes)
 {
-	moor_kunit_wait(paged->test,
-			READ_ONCE(paged_odp(paged)->num_nodes) == nodes);
+	flush_delayed_work(&paged_odp(paged)->reap);
+	KUNIT_EXPECT_EQ(paged->test, paged_odp(paged)->num_nodes, nodes);
 }
 
 int paged_rereg(struct paged *paged, int flags, u64 start, u64 length,

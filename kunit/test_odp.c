@@ -88,11 +88,11 @@ static void odp_edges(struct kunit *test)
 			MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, iova - 1, 1, 0), MOOR_PAGE_FAILED);
 	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
-	paged_expect_nodes(paged, 1);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, iova, false), MOOR_SYN_TRANSLATION);
 	paged_close(paged);
 }
 
-/* Part of a branch goes, then the rest, and with it the branch. */
+/* Part of a branch goes, then the rest; the branch stays the MR's. */
 static void odp_invalidate(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -118,9 +118,40 @@ static void odp_invalidate(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.invalidations),
 			PAGES);
-	paged_expect_nodes(paged, 1);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, false), MOOR_SYN_TRANSLATION);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_FAILED);
-	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, 1);
+	paged_expect_nodes(paged, 2);
+	paged_close(paged);
+}
+
+/* Memory in the place of what was there. */
+static void odp_replace(struct kunit *test, struct paged *paged)
+{
+	KUNIT_ASSERT_EQ(test, vm_mmap(NULL, paged->addr, LENGTH,
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, 0),
+			paged->addr);
+}
+
+/* What comes in place of all that a branch had is entered in the same branch. */
+static void odp_refilled(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct moor_branch *branch;
+	unsigned long first = 0;
+	u8 seen;
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	branch = xa_find(&paged_odp(paged)->branches, &first, ULONG_MAX, XA_PRESENT);
+	KUNIT_ASSERT_NOT_NULL(test, branch);
+	odp_replace(test, paged);
+	KUNIT_EXPECT_EQ(test, paged_invalidations(), 1);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_PTR_EQ(test, xa_load(&paged_odp(paged)->branches, first), branch);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), 0);
+	KUNIT_ASSERT_EQ(test, get_user(seen, (u8 __user *)paged->addr), 0);
+	KUNIT_EXPECT_EQ(test, seen, 0x77);
 	paged_close(paged);
 }
 
@@ -146,11 +177,56 @@ static void odp_implicit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, full);
 	/* Where nothing is, and beyond where anything can be. */
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, PAGE_SIZE, 1, 0), MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, PAGE_SIZE, LENGTH, 0),
+			MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, TASK_SIZE, 1, 0), MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, U64_MAX - 1, 1, 0), MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, full);
 	KUNIT_ASSERT_EQ(test, vm_munmap(here, LENGTH), 0);
 	paged_expect_nodes(paged, 1);
+	paged_close(paged);
+}
+
+/* A branch that is filled again in time stays, and one that is not goes. */
+static void odp_implicit_refilled(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	unsigned long here = paged->addr;
+	struct moor_odp *odp;
+	u32 full;
+
+	paged->mr = paged_reg(paged, 0, U64_MAX, 0, PAGED);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	odp = paged_odp(paged);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, here, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	full = odp->num_nodes;
+	odp_replace(test, paged);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, here, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	paged_expect_nodes(paged, full);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, here, true), 0);
+	KUNIT_ASSERT_EQ(test, vm_munmap(here, LENGTH), 0);
+	paged_expect_nodes(paged, 1);
+	paged_close(paged);
+}
+
+/* An MR ends with a branch that was to be taken away. */
+static void odp_implicit_ends(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct moor_odp *odp;
+
+	paged->mr = paged_reg(paged, 0, U64_MAX, 0, PAGED);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	odp = paged_odp(paged);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, paged->addr, 1, TO_WRITE),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
+	kref_get(&odp->ref);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), 0);
+	paged->mr = NULL;
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&odp->reap));
+	KUNIT_EXPECT_EQ(test, kref_read(&odp->ref), 1);
+	moor_odp_put(odp);
 	paged_close(paged);
 }
 
@@ -250,7 +326,6 @@ static void odp_broken_promise(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, TO_WRITE), MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, false), MOOR_SYN_TRANSLATION);
-	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, 1);
 	paged_close(paged);
 }
 
@@ -430,7 +505,10 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_fault),
 	KUNIT_CASE(odp_edges),
 	KUNIT_CASE(odp_invalidate),
+	KUNIT_CASE(odp_refilled),
 	KUNIT_CASE(odp_implicit),
+	KUNIT_CASE(odp_implicit_refilled),
+	KUNIT_CASE(odp_implicit_ends),
 	KUNIT_CASE(odp_refused),
 	KUNIT_CASE(odp_zero_based),
 	KUNIT_CASE(odp_read_only),

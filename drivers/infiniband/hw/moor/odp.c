@@ -3,10 +3,12 @@
  * On-demand paging: the table of an MR whose pages come and go (HWI 6.10).
  *
  * The table is sparse. Branches of 2 MiB of the process's address space are made at
- * the first fault in them, with the nodes above, and taken away when their last page
- * has gone; so explicit and implicit MRs differ in their height alone. Explicit ones
- * begin at the 2 MiB boundary below their first byte, so that a branch is one node
- * everywhere, and one leaf where the process has a huge page.
+ * the first fault in them, with the nodes above. Explicit MRs keep them: their length
+ * bounds what that takes, and making branches and taking them away costs more than the
+ * faults and invalidations that it is done for. Implicit ones, which nothing bounds,
+ * are without them again soon after the last page has gone. Explicit ones begin at
+ * the 2 MiB boundary below their first byte, so that a branch is one node everywhere,
+ * and one leaf where the process has a huge page.
  *
  * Locks, the outermost first: &moor_odp.lock (the tree), mmap_lock, reclaim,
  * &moor_branch.lock (the pages). Invalidations come from within reclaim and take the
@@ -27,6 +29,9 @@
 
 /* Times that invalidations may get in the way before the device asks anew. */
 #define MOOR_ODP_TRIES	16
+
+/* So long a branch stays empty before it goes: most are filled again at once. */
+#define MOOR_ODP_REAP_MS	100
 
 /**
  * moor_odp_init - what all translations of a device share
@@ -102,7 +107,7 @@ void moor_odp_fence(struct moor_odp *odp, u64 start, u64 end)
 
 /**
  * moor_odp_emptied - the last page of a branch has gone
- * @branch: branch, which is taken away soon
+ * @branch: branch, which is taken away soon if its MR is implicit
  *
  * Context: in reclaim, with the branch's lock
  */
@@ -110,16 +115,20 @@ void moor_odp_emptied(struct moor_branch *branch)
 {
 	struct moor_odp *odp = branch->odp;
 
+	if (!odp->implicit)
+		return;
 	xa_set_mark(&odp->branches, moor_branch_id(odp, branch->start),
 		    MOOR_ODP_EMPTY);
 	kref_get(&odp->ref);
-	if (!queue_work(moor_wq, &odp->reap))
+	if (!queue_delayed_work(moor_wq, &odp->reap,
+				msecs_to_jiffies(MOOR_ODP_REAP_MS)))
 		moor_odp_put(odp);
 }
 
 static void moor_odp_reap(struct work_struct *work)
 {
-	struct moor_odp *odp = container_of(work, struct moor_odp, reap);
+	struct moor_odp *odp = container_of(to_delayed_work(work),
+					    struct moor_odp, reap);
 	struct moor_branch *branch;
 	unsigned long id;
 
@@ -199,7 +208,8 @@ static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
 	} else {
 		served = err == -EBUSY ? 0 : err;
 	}
-	if (served <= 0 && moor_branch_is_empty(branch))
+	/* At once: who asks for what is nowhere has no bound either. */
+	if (served <= 0 && odp->implicit && moor_branch_is_empty(branch))
 		moor_branch_free(branch);
 	return served;
 }
@@ -284,8 +294,8 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		reg->iova = 0;
 	odp->mdev = mdev;
 	odp->start = reg->start;
-	odp->end = moor_reg_is_implicit(reg) ? TASK_SIZE :
-					       reg->start + reg->length;
+	odp->implicit = moor_reg_is_implicit(reg);
+	odp->end = odp->implicit ? TASK_SIZE : reg->start + reg->length;
 	odp->iova = reg->iova;
 	odp->base = ALIGN_DOWN(reg->start, MOOR_BRANCH_SIZE);
 	odp->levels = moor_odp_levels(odp->end - odp->base);
@@ -301,7 +311,7 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 	mutex_init(&odp->lock);
 	xa_init(&odp->nodes);
 	xa_init(&odp->branches);
-	INIT_WORK(&odp->reap, moor_odp_reap);
+	INIT_DELAYED_WORK(&odp->reap, moor_odp_reap);
 	odp->mm = current->mm;
 	mmgrab(odp->mm);
 
@@ -328,5 +338,8 @@ void moor_odp_release(struct moor_odp *odp)
 	odp->dead = true;
 	moor_odp_free_tree(odp);
 	mutex_unlock(&odp->lock);
+	/* Nobody empties a branch any more: there is none. */
+	if (cancel_delayed_work(&odp->reap))
+		moor_odp_put(odp);
 	moor_odp_put(odp);
 }

@@ -99,6 +99,7 @@ struct moor_odp_counters {
  * @levels: of the table
  * @writable: the device may write
  * @huge: the process has promised huge pages (IB_ACCESS_HUGETLB)
+ * @implicit: it is all of the process's memory
  * @leaving: its key is being taken away: an MR_INVALIDATE may come too late
  * @lock: protects the tree. Held while pages are entered, never while anybody
  *	waits for one
@@ -108,7 +109,7 @@ struct moor_odp_counters {
  * @branches: by place; marked MOOR_ODP_EMPTY when the last page has gone
  * @num_nodes: of the table, for people
  * @pfns: what the process has, while pages are entered
- * @reap: takes empty branches away
+ * @reap: takes empty branches away, a while after the first of them was emptied
  * @counters: what has happened
  */
 struct moor_odp {
@@ -123,6 +124,7 @@ struct moor_odp {
 	u32 levels;
 	bool writable;
 	bool huge;
+	bool implicit;
 	bool leaving;
 	struct mutex lock;		/* protects what follows */
 	bool dead;
@@ -131,7 +133,7 @@ struct moor_odp {
 	struct xarray branches;
 	u32 num_nodes;
 	unsigned long *pfns;
-	struct work_struct reap;
+	struct delayed_work reap;
 	struct moor_odp_counters counters;
 };
 
