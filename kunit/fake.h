@@ -107,6 +107,7 @@ struct fake_srq {
 	u8 log_depth;
 	u8 log_stride;
 	u32 limit;
+	u32 consumer;
 	u32 xrcd;
 	u32 cqn;
 	u32 cookie;

@@ -83,6 +83,7 @@ u8 fake_query_srq(struct fake_nic *nic, const void *data, void *out)
 	if (!srq)
 		return MOOR_CMD_BAD_INDEX;
 	cpl->limit = cpu_to_le32(srq->limit);
+	cpl->consumer = cpu_to_le32(srq->consumer);
 	return MOOR_CMD_OK;
 }
 

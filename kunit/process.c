@@ -303,6 +303,35 @@ u32 moor_process_cq(struct moor_process *process, struct moor_create_cq_resp *hw
 }
 
 /**
+ * moor_process_srq - a shared receive queue of 16 entries
+ * @process: process
+ * @pd: handle
+ * @hw: the driver's answer
+ *
+ * Return: its handle.
+ */
+u32 moor_process_srq(struct moor_process *process, u32 pd,
+		     struct moor_create_srq_resp *hw)
+{
+	struct ib_uverbs_create_srq cmd = {
+		.pd_handle = pd, .max_wr = 16, .max_sge = 1,
+	};
+	struct ib_uverbs_create_srq_resp resp = {};
+	struct moor_create_srq_req req = {
+		.ring_addr = moor_kunit_mmap(process->test, PAGE_SIZE, true),
+		.log_depth = 4,
+		.log_stride = MOOR_MIN_LOG_RQ_STRIDE,
+	};
+	struct moor_verb verb = {
+		IB_USER_VERBS_CMD_CREATE_SRQ,
+		VERB_IN(cmd), VERB_OUT(resp), VERB_HW_IN(req), VERB_HW_OUT(*hw),
+	};
+
+	KUNIT_ASSERT_EQ(process->test, moor_process_write(process, &verb), 0);
+	return resp.srq_handle;
+}
+
+/**
  * moor_process_qp - a queue pair of 16 entries each way
  * @process: process
  * @pd: handle

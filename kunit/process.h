@@ -75,6 +75,8 @@ u32 moor_process_cq(struct moor_process *process,
 		    struct moor_create_cq_resp *hw);
 u32 moor_process_qp(struct moor_process *process, u32 pd, u32 cq,
 		    struct moor_create_qp_resp *hw);
+u32 moor_process_srq(struct moor_process *process, u32 pd,
+		     struct moor_create_srq_resp *hw);
 int moor_process_window(struct moor_process *process, u32 pd,
 			struct ib_uverbs_alloc_mw_resp *resp);
 struct moor_process *moor_process_busy(struct kunit *test);

@@ -144,6 +144,46 @@ static void uverbs_pd(struct kunit *test)
 	moor_process_close(other);
 }
 
+static int ask_srq(struct moor_process *process, u32 handle,
+		   struct moor_srq_state *state)
+{
+	unsigned long at;
+	int err;
+
+	moor_call_begin(process, UVERBS_OBJECT_SRQ, MOOR_METHOD_SRQ_QUERY);
+	moor_call_handle(process, MOOR_ATTR_SRQ_QUERY_HANDLE, handle);
+	at = moor_call_room(process, MOOR_ATTR_SRQ_QUERY_RESP, NULL,
+			    sizeof(*state));
+	err = moor_call_run(process);
+	moor_process_get(process, at, state, sizeof(*state));
+	return err;
+}
+
+/* How far a shared receive queue is: that one, and as the device says. */
+static void uverbs_srq(struct kunit *test)
+{
+	struct moor_alloc_ucontext_resp resp;
+	struct moor_process *process = opened(test, &resp);
+	u32 pd = moor_process_pd(process), handles[2], i;
+	struct moor_create_srq_resp hw;
+	struct moor_srq_state state;
+	struct fake_srq *fake;
+
+	for (i = 0; i < 2; i++) {
+		handles[i] = moor_process_srq(process, pd, &hw);
+		fake = fake_find_srq(moor_kunit_nic(), cpu_to_le32(hw.srqn));
+		KUNIT_ASSERT_NOT_NULL(test, fake);
+		fake->consumer = 0xfffffff0 + i;
+	}
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, ask_srq(process, handles[i], &state), 0);
+		KUNIT_EXPECT_EQ(test, state.consumer, 0xfffffff0 + i);
+		KUNIT_EXPECT_EQ(test, state.reserved, 0);
+	}
+	KUNIT_EXPECT_EQ(test, ask_srq(process, handles[1] + 100, &state), -ENOENT);
+	moor_process_close(process);
+}
+
 /* The last refusal is the context's own, as it was (uapi). */
 static void uverbs_refusal(struct kunit *test)
 {
@@ -471,6 +511,7 @@ static struct kunit_case uverbs_cases[] = {
 	KUNIT_CASE(uverbs_map_doze),
 	KUNIT_CASE(uverbs_map_doorbells),
 	KUNIT_CASE(uverbs_pd),
+	KUNIT_CASE(uverbs_srq),
 	KUNIT_CASE(uverbs_refusal),
 	KUNIT_CASE(uverbs_windows),
 	KUNIT_CASE_PARAM(uverbs_grows, growing_gen_params),

@@ -357,6 +357,22 @@ static inline bool moor_qp_is_target(const struct moor_qp *qp)
 	return qp->vqp.qp.qp_type == IBV_QPT_XRC_RECV;
 }
 
+/*
+ * WQEs of an SRQ are taken in order, but end in any, and at different CQs: the newest
+ * that is known to have been taken counts (HWI SRQ-6).
+ */
+static inline void moor_srq_taken(struct moor_wq *wq, uint32_t end)
+{
+	unsigned int known = atomic_load_explicit(&wq->consumer,
+						  memory_order_relaxed);
+
+	while ((int32_t)(end - known) > 0 &&
+	       !atomic_compare_exchange_weak_explicit(&wq->consumer, &known, end,
+						      memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
 /* cookie.c */
 int moor_cookie_get(struct moor_context *ctx, struct moor_owner *owner);
 void moor_cookie_put(struct moor_context *ctx, const struct moor_owner *owner);

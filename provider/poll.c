@@ -70,22 +70,6 @@ static struct moor_cqe *cqe_at(const struct moor_cq *cq, uint32_t index)
 	return cqe;
 }
 
-/*
- * WQEs of an SRQ are taken in order, but end in any, and at different CQs: the newest
- * that is known to have been taken counts (HWI SRQ-6).
- */
-static void srq_taken(struct moor_wq *wq, uint32_t end)
-{
-	unsigned int known = atomic_load_explicit(&wq->consumer,
-						  memory_order_relaxed);
-
-	while ((int32_t)(end - known) > 0 &&
-	       !atomic_compare_exchange_weak_explicit(&wq->consumer, &known, end,
-						      memory_order_release,
-						      memory_order_relaxed))
-		;
-}
-
 /* The slots up to the CQE's WQE may be written again from now on. */
 static void free_slots(const struct moor_owner *owner,
 		       const struct moor_cqe *cqe)
@@ -94,7 +78,7 @@ static void free_slots(const struct moor_owner *owner,
 	uint32_t end = le32toh(cqe->wqe_index) + 1;
 
 	if (cqe_is_recv(cqe) && owner->shared)
-		srq_taken(wq, end);
+		moor_srq_taken(wq, end);
 	else if (wq)
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }

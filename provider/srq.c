@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/moor_user_ioctl_cmds.h>
+
 #include "moor_abi.h"
 #include "sq.h"
 
@@ -319,9 +322,32 @@ int moor_destroy_srq(struct ibv_srq *ibsrq)
 	return 0;
 }
 
+/*
+ * A WQE that goes with its QP has no CQE (HWI SRQ-8): that its slot is free only the
+ * device knows.
+ */
+static int ask_taken(struct moor_srq *srq)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_SRQ, MOOR_METHOD_SRQ_QUERY, 2);
+	struct moor_srq_state state = {};
+	int err;
+
+	fill_attr_in_obj(cmd, MOOR_ATTR_SRQ_QUERY_HANDLE, srq->vsrq.srq.handle);
+	fill_attr_out_ptr(cmd, MOOR_ATTR_SRQ_QUERY_RESP, &state);
+	err = execute_ioctl(srq->vsrq.srq.context, cmd);
+	if (!err)
+		moor_srq_taken(&srq->wq, state.consumer);
+	return err;
+}
+
 /* The device looks when a message needs a receive: no kick (HWI DB-25). */
 int moor_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {
-	return moor_wq_post_recv(&to_moor_srq(ibsrq)->wq, wr, bad_wr);
+	struct moor_srq *srq = to_moor_srq(ibsrq);
+	int err = moor_wq_post_recv(&srq->wq, wr, bad_wr);
+
+	if (likely(err != ENOMEM) || ask_taken(srq))
+		return err;
+	return moor_wq_post_recv(&srq->wq, *bad_wr, bad_wr);
 }

@@ -79,6 +79,8 @@ static void test_methods(void)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 100 };
 	struct ibv_dm *dm = ibv_alloc_dm(pair.ctx, &attr);
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pair.pd, &srq_attr);
 	struct ibv_mr *mr = ibv_reg_mr(pair.pd, pair.a.buf, 64,
 				       IBV_ACCESS_REMOTE_WRITE);
 	const struct method methods[] = {
@@ -94,13 +96,17 @@ static void test_methods(void)
 		{ "on-NIC memory", UVERBS_OBJECT_DM, MOOR_METHOD_DM_QUERY,
 		  MOOR_ATTR_DM_QUERY_HANDLE, MOOR_ATTR_DM_QUERY_RESP,
 		  dm ? dm->handle : 0, sizeof(struct moor_dm_location), 16 },
+		{ "SRQ", UVERBS_OBJECT_SRQ, MOOR_METHOD_SRQ_QUERY,
+		  MOOR_ATTR_SRQ_QUERY_HANDLE, MOOR_ATTR_SRQ_QUERY_RESP,
+		  srq ? srq->handle : 0, sizeof(struct moor_srq_state), 8 },
 	};
 	size_t i;
 
-	if (!dm || mr)
-		tap_bail("no on-NIC memory, or an MR that is not allowed");
+	if (!dm || !srq || mr)
+		tap_bail("no on-NIC memory, no SRQ, or an MR that is not allowed");
 	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
 		test_method(&methods[i]);
+	ibv_destroy_srq(srq);
 	ibv_free_dm(dm);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Shared receive queues (HWI 10.3): sizes, data through two QPs, slots that come free,
- * the limit, resizing, the end of a QP that has one, and a PD of its own.
+ * the limit, resizing, the end of a QP that has one, a PD of its own, and WQEs that
+ * are lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -310,6 +311,41 @@ static void test_own_pd(struct ibv_context *ctx)
 	close_shared(&shared);
 }
 
+/*
+ * QPs that are reset with a WQE that they hold: its slot comes free, though no completion
+ * says so. A message that is too long for its receive leaves UC with one.
+ */
+static void test_lost(struct ibv_context *ctx)
+{
+	struct shared shared;
+	struct pair *pair = &shared.pair;
+	struct request request;
+	struct ibv_wc wc;
+	uint32_t n, good;
+
+	open_shared(&shared, ctx, IBV_QPT_UC, false);
+	post_many(&shared, 0, DEPTH);
+	for (n = 0; n < DEPTH; n++) {
+		request = (struct request){
+			.opcode = IBV_WR_SEND, .wr_id = n, .local = pair->a.buf,
+			.length = SIZE + 1, .lkey = pair->a.mr->lkey,
+		};
+		if (post(&pair->a, &request) || !wait_wc(pair->a.send_cq, &wc) ||
+		    wc.status != IBV_WC_SUCCESS)
+			tap_bail("message %u is not sent", n);
+		pair_reset(pair);
+	}
+	tap_is(ibv_poll_cq(pair->b.recv_cq, 1, &wc), 0, "no completion of what was held");
+	for (n = 0; n < DEPTH && !post_shared(&shared, n, pair->b.mr->lkey); n++)
+		;
+	tap_is(n, DEPTH, "all that were lost can be posted again");
+	tap_is(post_shared(&shared, n, pair->b.mr->lkey), ENOMEM, "and not one more");
+	for (n = 0, good = 0; n < DEPTH; n++)
+		good += pass(&shared, &pair->a, n);
+	tap_is(good, DEPTH, "they are received into");
+	close_shared(&shared);
+}
+
 int main(void)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
@@ -329,6 +365,7 @@ int main(void)
 		close_shared(&shared);
 	}
 	test_own_pd(ctx);
+	test_lost(ctx);
 	ibv_close_device(ctx);
 	return tap_done();
 }

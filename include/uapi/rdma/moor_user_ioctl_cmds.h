@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 /*
  * Moor's own methods beside those that uverbs has: who holds an MR, why a
- * registration was refused, and where a process finds on-NIC memory. How their
- * structures grow is said in moor-abi.h.
+ * registration was refused, where a process finds on-NIC memory, and how far an SRQ
+ * is. How their structures grow is said in moor-abi.h.
  */
 #ifndef MOOR_USER_IOCTL_CMDS_H
 #define MOOR_USER_IOCTL_CMDS_H
@@ -83,6 +83,21 @@ enum moor_pd_methods {
 enum moor_pd_query_attrs {
 	MOOR_ATTR_PD_QUERY_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
 	MOOR_ATTR_PD_QUERY_RESP,	/* out: struct moor_alloc_pd_resp */
+};
+
+/* UVERBS_OBJECT_SRQ: how many WQEs have been taken, which query_srq has no place for. */
+enum moor_srq_methods {
+	MOOR_METHOD_SRQ_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum moor_srq_query_attrs {
+	MOOR_ATTR_SRQ_QUERY_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	MOOR_ATTR_SRQ_QUERY_RESP,	/* out: struct moor_srq_state */
+};
+
+struct moor_srq_state {
+	__u32 consumer;		/* free-running index of the next WQE to be taken */
+	__u32 reserved;
 };
 
 /* UVERBS_OBJECT_DM */

@@ -204,6 +204,36 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_PD_QUERY,
 ADD_UVERBS_METHODS(moor_pd_methods, UVERBS_OBJECT_PD,
 		   &UVERBS_METHOD(MOOR_METHOD_PD_QUERY));
 
+static int UVERBS_HANDLER(MOOR_METHOD_SRQ_QUERY)(struct uverbs_attr_bundle *attrs)
+{
+	struct ib_srq *ibsrq =
+		uverbs_attr_get_obj(attrs, MOOR_ATTR_SRQ_QUERY_HANDLE);
+	struct moor_cpl_query_srq cpl;
+	struct moor_srq_state state = {};
+	int err;
+
+	err = moor_cmd_query_srq(to_mdev(ibsrq->device), to_msrq(ibsrq)->srqn,
+				 &cpl);
+	if (err)
+		return err;
+	state.consumer = le32_to_cpu(cpl.consumer);
+	return uverbs_copy_to_struct_or_zero(attrs, MOOR_ATTR_SRQ_QUERY_RESP,
+					     &state, sizeof(state));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_SRQ_QUERY,
+			    UVERBS_ATTR_IDR(MOOR_ATTR_SRQ_QUERY_HANDLE,
+					    UVERBS_OBJECT_SRQ,
+					    UVERBS_ACCESS_READ,
+					    UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(MOOR_ATTR_SRQ_QUERY_RESP,
+						UVERBS_ATTR_STRUCT(struct moor_srq_state,
+								   reserved),
+						UA_MANDATORY));
+
+ADD_UVERBS_METHODS(moor_srq_methods, UVERBS_OBJECT_SRQ,
+		   &UVERBS_METHOD(MOOR_METHOD_SRQ_QUERY));
+
 /* What uverbs is to know beside the core's own tree. */
 const struct uapi_definition moor_uapi[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_MR, &moor_mr_methods),
@@ -212,5 +242,6 @@ const struct uapi_definition moor_uapi[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_PD, &moor_pd_methods),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_alloc),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &moor_dm_methods),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_SRQ, &moor_srq_methods),
 	{}
 };
