@@ -141,6 +141,18 @@ void send_shared(struct sharing *s, unsigned int i, uint32_t len, uint8_t status
 	expect_cqe(&s->send_cq[i], 0x5e, status, 0);
 }
 
+void came_shared(struct sharing *s, unsigned int i, uint64_t wr_id, uint32_t index,
+		 uint32_t len)
+{
+	struct moor_cqe cqe = expect_cqe(&s->recv_cq[i], wr_id,
+					 MOOR_WC_SUCCESS, 0);
+
+	expect(cqe.wqe_index == index && cqe.qpn == s->receiver[i].qpn &&
+	       cqe.cookie == ~s->receiver[i].qpn && cqe.byte_len == len &&
+	       cqe.src_qpn == s->sender[i].qpn && cqe.opcode == MOOR_CQE_RECV,
+	       "QP 0x%x, WQE %u, %u bytes", cqe.qpn, cqe.wqe_index, cqe.byte_len);
+}
+
 void abandon_shared(struct sharing *s, unsigned int i)
 {
 	uint32_t torn = make_torn_mr(true, take(2 * PAGE));

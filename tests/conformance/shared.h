@@ -5,6 +5,8 @@
 
 #include "traffic.h"
 
+#define SLOT	512u	/* of the buffer, for a receive */
+
 struct srq {
 	uint32_t srqn, slot;
 	unsigned int log_depth, log_stride;
@@ -42,6 +44,9 @@ struct sharing {
 void make_sharing(struct sharing *s, uint8_t type);
 /* A SEND of @len bytes from the start of the buffer: its CQE has this status. */
 void send_shared(struct sharing *s, unsigned int i, uint32_t len, uint8_t status);
+/* The receive of WQE @index has come to receiver @i, as @wr_id. */
+void came_shared(struct sharing *s, unsigned int i, uint64_t wr_id, uint32_t index,
+		 uint32_t len);
 /* Sender @i ends half-way: its receiver holds the WQE that it has taken. */
 void abandon_shared(struct sharing *s, unsigned int i);
 /* Both ends anew. */

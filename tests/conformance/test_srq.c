@@ -5,8 +5,6 @@
 #include "paged.h"
 #include "shared.h"
 
-#define SLOT	512u
-
 TEST_CASE(srq_commands, "CREATE_SRQ and DESTROY_SRQ: ranges, and what is in use",
 	  "SRQ-1 SRQ-4 CMD-11 CMD-12 CMD-14 CMD-16 CMD-17 CMD-18 CMD-30 DB-3 DB-17 DB-18",
 	  HAS(SRQ))
@@ -139,19 +137,6 @@ TEST_CASE(srq_reserved, "reserved bytes of the commands of SRQs", "CMD-10 VER-3 
 	must(destroy);
 }
 
-/* The receive of WQE @index has come to receiver @i, as wr_id. */
-static void came(struct sharing *s, unsigned int i, uint64_t wr_id,
-		 uint32_t index, uint32_t len)
-{
-	struct moor_cqe cqe = expect_cqe(&s->recv_cq[i], wr_id,
-					 MOOR_WC_SUCCESS, 0);
-
-	expect(cqe.wqe_index == index && cqe.qpn == s->receiver[i].qpn &&
-	       cqe.cookie == ~s->receiver[i].qpn && cqe.byte_len == len &&
-	       cqe.src_qpn == s->sender[i].qpn && cqe.opcode == MOOR_CQE_RECV,
-	       "QP 0x%x, WQE %u, %u bytes", cqe.qpn, cqe.wqe_index, cqe.byte_len);
-}
-
 static void in_turn(uint8_t type)
 {
 	struct sharing s;
@@ -167,7 +152,7 @@ static void in_turn(uint8_t type)
 		memset(at(to), 0, SLOT);
 		post_shared(&s.srq, 0x1000 + n, to, SLOT, s.key);
 		send_shared(&s, i, 100 + n, MOOR_WC_SUCCESS);
-		came(&s, i, 0x1000 + n, n, 100 + n);
+		came_shared(&s, i, 0x1000 + n, n, 100 + n);
 		expect(is_filled(s.buf, 100 + n, 1) && same(s.buf, to, 100 + n) &&
 		       is_all(to + 100 + n, SLOT - 100 - n, 0), "the data");
 		expect(query_srq(&s.srq).consumer == n + 1, "%u are taken",
@@ -202,14 +187,14 @@ TEST_CASE(srq_full_ring, "a ring that is posted whole, and once more while WQEs 
 	ring_shared(&s.srq);
 	abandon_shared(&s, 0);
 	send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
-	came(&s, 1, 1, 1, 64);
+	came_shared(&s, 1, 1, 1, 64);
 	about("WQE 0 is held, WQE 1 is done: both slots are free");
 	post_shared(&s.srq, DEPTH, s.buf + BUF / 2, SLOT, s.key);
 	post_shared(&s.srq, DEPTH + 1, s.buf + BUF / 2, SLOT, s.key);
 	for (n = 2; n < DEPTH + 2; n++) {
 		about("WQE %u", n);
 		send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
-		came(&s, 1, n, n, 64);
+		came_shared(&s, 1, n, n, 64);
 	}
 	about("the one that is held");
 	expect_no_cqe(&s.recv_cq[0]);
@@ -233,10 +218,10 @@ TEST_CASE(srq_held, "a WQE that was taken serves the QP's next message", "SRQ-8 
 	send_shared(&s, 0, 65, MOOR_WC_SUCCESS);
 	expect_no_cqe(&s.recv_cq[0]);
 	send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
-	came(&s, 1, 2, 1, 64);
+	came_shared(&s, 1, 2, 1, 64);
 	about("short enough");
 	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	came(&s, 0, 1, 0, 64);
+	came_shared(&s, 0, 1, 0, 64);
 }
 
 TEST_CASE(srq_empty, "an empty one is an empty receive queue", "SRQ-7 RC-10", HAS(SRQ))
@@ -251,7 +236,7 @@ TEST_CASE(srq_empty, "an empty one is an empty receive queue", "SRQ-7 RC-10", HA
 	reconnect_shared(&s, 0);
 	post_shared(&s.srq, 9, s.buf + BUF / 2, 64, s.key);
 	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	came(&s, 0, 9, 0, 64);
+	came_shared(&s, 0, 9, 0, 64);
 }
 
 /* A QP of @qp_pd with an SRQ of @srq_pd; its message ends so at the receiver. */
@@ -310,170 +295,6 @@ TEST_CASE(srq_keys, "receive SGEs are checked by the SRQ's PD and KERNEL flag",
 	keys_case(PD, PD, MOOR_QP_FLAG_KERNEL, 0, key, MOOR_SYN_KEY);
 }
 
-TEST_CASE(srq_limit, "SRQ_LIMIT: once, when fewer are posted than the limit",
-	  "SRQ-2 SRQ-3 SRQ-9 EV-23 EV-19 DB-25", HAS(SRQ))
-{
-	struct sharing s;
-	unsigned int n;
-
-	make_sharing(&s, MOOR_QP_RC);
-	for (n = 0; n < 10; n++)
-		post_shared(&s.srq, n, s.buf + BUF / 2, SLOT, s.key);
-	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 7), "it is refused");
-	expect(query_srq(&s.srq).limit == 7, "limit %u", query_srq(&s.srq).limit);
-	for (n = 0; n < 3; n++)
-		send_shared(&s, n & 1, 64, MOOR_WC_SUCCESS);
-	expect_no_event(MOOR_EQ_ASYNC);
-	about("the seventh is taken");
-	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
-	expect(!query_srq(&s.srq).limit, "it is still set");
-	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	expect_no_event(MOOR_EQ_ASYNC);
-	about("set where fewer are posted already");
-	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 6), "it is refused");
-	expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
-	about("as many as are posted");
-	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 5), "it is refused");
-	expect_no_event(MOOR_EQ_ASYNC);
-	about("none");
-	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 0), "it is refused");
-	for (n = 0; n < 5; n++)
-		send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	expect_no_event(MOOR_EQ_ASYNC);
-	about("ranges");
-	expect(!modify_srq(&s.srq, 0, DEPTH + 1), "it is looked at without its bit");
-	expect(modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, DEPTH + 1) ==
-	       MOOR_CMD_BAD_PARAM, "a limit beyond the depth");
-	expect(modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, ~0u) ==
-	       MOOR_CMD_BAD_PARAM, "a limit of all ones");
-	expect(modify_srq(&s.srq, 4, 0) == MOOR_CMD_BAD_PARAM, "an unknown bit");
-	expect_no_event(MOOR_EQ_ASYNC);
-	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, DEPTH), "as many as fit");
-	expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
-	s.srq.srqn ^= 1u;
-	expect(modify_srq(&s.srq, 0, 0) == MOOR_CMD_BAD_INDEX, "no such SRQ");
-}
-
-/* It has failed: each QP that needs a receive fails too; of the SRQ it is told once. */
-static void has_failed(struct sharing *s)
-{
-	unsigned int i;
-
-	for (i = 0; i < 2; i++) {
-		send_shared(s, i, 64, MOOR_WC_REM_OP_ERR);
-		if (!i)
-			expect_event(MOOR_EVENT_SRQ_ERROR, s->srq.srqn);
-		expect_event(MOOR_EVENT_QP_FATAL, s->receiver[i].qpn);
-		expect_event(MOOR_EVENT_LAST_WQE, s->receiver[i].qpn);
-		expect_no_event(MOOR_EQ_ASYNC);
-		expect(query_qp(&s->receiver[i]).state == MOOR_QPS_ERR,
-		       "receiver %u is not in ERR", i);
-	}
-	expect(query_srq(&s->srq).failed == 1, "the SRQ has not failed");
-	expect(modify_srq(&s->srq, MOOR_SRQ_ATTR_LIMIT, 1) == MOOR_CMD_BAD_STATE,
-	       "it can be modified");
-	about("what is posted later does not mend it");
-	reconnect_shared(s, 0);
-	s->srq.producer = query_srq(&s->srq).consumer;
-	post_shared(&s->srq, 1, s->buf + BUF / 2, 64, s->key);
-	send_shared(s, 0, 64, MOOR_WC_REM_OP_ERR);
-	expect_event(MOOR_EVENT_QP_FATAL, s->receiver[0].qpn);
-	expect_event(MOOR_EVENT_LAST_WQE, s->receiver[0].qpn);
-	expect_no_event(MOOR_EQ_ASYNC);
-}
-
-TEST_CASE(srq_fails, "SRQ_ERROR: a senseless producer index, a slot out of reach",
-	  "SRQ-10 EV-24 RC-23 WQ-5", HAS(SRQ))
-{
-	struct sharing s;
-
-	make_sharing(&s, MOOR_QP_RC);
-	about("a producer index");
-	store_slot(s.srq.slot, DEPTH + 1);
-	expect(!query_srq(&s.srq).failed, "nobody has needed it yet");
-	has_failed(&s);
-
-	host_begin();
-	make_sharing(&s, MOOR_QP_RC);
-	about("a slot");
-	post_shared(&s.srq, 1, s.buf + BUF / 2, 64, s.key);
-	dma_unmap(s.srq.ring, 1u << (LOG_DEPTH + LOG_STRIDE));
-	has_failed(&s);
-	dma_restore();
-}
-
-TEST_CASE(srq_last_wqe, "LAST_WQE: once, behind the CQE of the WQE that was held",
-	  "SRQ-8 SRQ-11 EV-25 QP-14", HAS(SRQ))
-{
-	struct moor_cqe cqe;
-	struct sharing s;
-	unsigned int i;
-
-	make_sharing(&s, MOOR_QP_RC);
-	about("by command, nothing held; what is posted stays");
-	post_shared(&s.srq, 1, s.buf + BUF / 2, SLOT, s.key);
-	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
-	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
-	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
-	post_send(&s.receiver[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
-	expect_cqe(&s.recv_cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
-	expect_no_event(MOOR_EQ_ASYNC);
-	expect_no_cqe(&s.recv_cq[0]);
-	expect(!query_srq(&s.srq).consumer, "it is flushed");
-
-	about("by command, a WQE held");
-	reconnect_shared(&s, 0);
-	abandon_shared(&s, 0);
-	expect_no_event(MOOR_EQ_ASYNC);
-	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
-	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
-	expect(poll_cqe(&s.recv_cq[0], &cqe) && cqe.wr_id == 1 &&
-	       cqe.status == MOOR_WC_WR_FLUSH_ERR, "its CQE is not there");
-	expect_no_event(MOOR_EQ_ASYNC);
-
-	about("by itself");
-	for (i = 0; i < 2; i++) {
-		struct moor_rq_wqe *raw = at(s.srq.ring + ((uint64_t)(1 + i) <<
-							   LOG_STRIDE));
-
-		reconnect_shared(&s, 0);
-		post_shared(&s.srq, 2, s.buf + BUF / 2, SLOT, s.key);
-		raw->reserved1[3] = 1;
-		send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
-		expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
-		expect(poll_cqe(&s.recv_cq[0], &cqe) && cqe.wr_id == 2 &&
-		       cqe.status == MOOR_WC_LOC_QP_OP_ERR, "its CQE is not there");
-		expect_no_event(MOOR_EQ_ASYNC);
-	}
-	about("the SRQ is none the worse");
-	post_shared(&s.srq, 3, s.buf + BUF / 2, SLOT, s.key);
-	send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
-	came(&s, 1, 3, 3, 64);
-
-	about("to RESET and away: none");
-	must_modify(&s.receiver[0], to_state(MOOR_QPS_RESET));
-	destroy_qp(&s.receiver[0]);
-	destroy_qp(&s.receiver[1]);
-	expect_no_event(MOOR_EQ_ASYNC);
-}
-
-TEST_CASE(srq_reset, "RESET takes the WQE that was held along, without a CQE",
-	  "SRQ-8 SRQ-11 QP-13", HAS(SRQ))
-{
-	struct sharing s;
-
-	make_sharing(&s, MOOR_QP_RC);
-	post_shared(&s.srq, 1, s.buf + BUF / 2, SLOT, s.key);
-	post_shared(&s.srq, 2, s.buf + BUF / 2, SLOT, s.key);
-	abandon_shared(&s, 0);
-	reconnect_shared(&s, 0);
-	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	came(&s, 0, 2, 1, 64);
-	expect_no_cqe(&s.recv_cq[0]);
-	expect_no_event(MOOR_EQ_ASYNC);
-}
-
 /* As software does: what it does not know to be taken goes to its new places. */
 static void move_wqes(struct srq *srq, uint32_t from, unsigned int log_depth,
 		      unsigned int log_stride)
@@ -516,7 +337,7 @@ TEST_CASE(srq_resize, "another ring: deeper, wider, shallower; indices run on",
 		memset(at(old), 0xff, PAGE);
 		for (j = 0; j < 7; j++, done++) {
 			send_shared(&s, j & 1, 64, MOOR_WC_SUCCESS);
-			came(&s, j & 1, done, done, 64);
+			came_shared(&s, j & 1, done, done, 64);
 		}
 	}
 	expect_no_event(MOOR_EQ_ASYNC);
@@ -560,7 +381,7 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	expect(!query_srq(&s.srq).limit, "a limit is set");
 	for (n = 0; n < 8; n++) {
 		send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-		came(&s, 0, n, n, 64);
+		came_shared(&s, 0, n, n, 64);
 	}
 	about("a producer index that is senseless");
 	store_slot(s.srq.slot, 8 + DEPTH + 1);
@@ -568,52 +389,13 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	about("the old ring is still the one");
 	ring_shared(&s.srq);
 	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
-	came(&s, 0, 8, 8, 64);
+	came_shared(&s, 0, 8, 8, 64);
 	expect_no_event(MOOR_EQ_ASYNC);
 	about("without its bit nothing of the ring is looked at");
 	good.mask = MOOR_SRQ_ATTR_LIMIT;
 	good.limit = 0;
 	good.log_depth = 0xff;
 	must(good);
-}
-
-TEST_CASE(srq_gone, "no event of an SRQ, and no look at it, when it is gone",
-	  "SRQ-4 EV-17 DB-10", HAS(SRQ))
-{
-	struct moor_cmd_destroy_srq destroy = {
-		.hdr.opcode = MOOR_CMD_DESTROY_SRQ,
-	};
-	struct moor_eqe eqe;
-	struct sharing s;
-	struct srq first;
-	unsigned int i;
-
-	make_sharing(&s, MOOR_QP_RC);
-	make_srq(&first);
-	about("while EQ 0 is full");
-	for (i = 0; i < (1u << LOG_EQE) + 1; i++) {
-		struct srq *srq = i < 1u << LOG_EQE ? &s.srq : &first;
-
-		expect(!modify_srq(srq, MOOR_SRQ_ATTR_LIMIT, 1), "limit");
-	}
-	destroy.srqn = first.srqn;
-	must(destroy);
-	for (i = 0; i < 1u << LOG_EQE; i++)
-		expect(wait_event(MOOR_EQ_ASYNC, &eqe) &&
-		       eqe.type == MOOR_EVENT_SRQ_LIMIT &&
-		       eqe.number == s.srq.srqn, "event %u", i);
-	expect_no_event(MOOR_EQ_ASYNC);
-	about("its slot is free, and zeroed for the next");
-	store_slot(first.slot, 5);
-	i = first.slot;
-	{
-		struct moor_cmd_create_srq cmd = srq_command(&first);
-
-		cmd.doorbell = i;
-		must(cmd);
-	}
-	expect(!modify_srq(&first, MOOR_SRQ_ATTR_LIMIT, 1), "limit");
-	expect_event(MOOR_EVENT_SRQ_LIMIT, first.srqn);
 }
 
 TEST_CASE(srq_pages, "RC: a receive of an SRQ waits for its pages", "SRQ-8 ODP-15 ODP-16",
