@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Two connected QPs on a port that can be made to lose packets, and worse. */
+#ifndef TEST_LOSSY_H
+#define TEST_LOSSY_H
+
+#include "guest.h"
+
+#define PD	5
+#define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
+		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC)
+#define BATCH	32u
+#define SLICE	16384u
+#define SIZE	(BATCH * SLICE)
+
+enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_READ, OP_ADD, NUM_OPS };
+
+struct world {
+	struct guest *g;
+	struct guest_cq cq[2];
+	struct guest_qp qp[2];
+	uint64_t buf[2], counter, result;
+	uint32_t key[2], counter_key;
+	uint64_t adds;
+	uint64_t chance;
+};
+
+extern struct world w;
+
+/* Below @n, the same in each run. */
+uint32_t chance(uint32_t n);
+void fill(uint64_t addr, uint32_t len);
+/* Patient, and with several READs at once. */
+void be_patient(struct guest_qp *qp);
+/* A NIC with two QPs of this type, patient ones, and @w. */
+void world_start(uint8_t type);
+/* The next completion of CQ @i, waiting for the timers that it takes. */
+bool wait_cq(int i, struct moor_cqe *cqe);
+/* Of QP 0, from and to this slice of the memory, with a receive where it needs one. */
+void post(enum op op, uint32_t slice, uint32_t len);
+/* Of QP 0. */
+void set_timeout(uint8_t timeout, uint8_t retry_cnt);
+/* As moor-nic's option has it; NULL: no more. */
+void impair(const char *how);
+
+#endif /* TEST_LOSSY_H */

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Answers that come late, twice, or after the memory they are of has changed hands: what
+ * has ended stays as it ended, and no message meets two registrations.
+ */
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lossy.h"
+#include "transport/packet.h"
+#include "transport/port.h"
+#include "transport/transport.h"
+
+/* More than is answered at once. */
+#define LONG		(300u << 10)
+
+/* A READ request reaches the responder, for what begins at this packet. */
+static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
+{
+	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
+	struct packet p = {
+		.opcode = PACKET_TRANSPORT_RC | PACKET_READ_REQUEST,
+		.psn = psn, .num_psn = len >> 10,
+		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
+		.sgid = gid, .dgid = gid,
+		.addr = addr, .rkey = key, .dma_length = len,
+	};
+
+	transport_receive(w.g->nic, &p);
+}
+
+/*
+ * As many READs as may be asked for at once are answered; a packet of the first
+ * comes once more, late. It takes no room from new ones.
+ */
+static void test_room(void)
+{
+	const struct qp *responder;
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	unsigned int i;
+
+	world_start(MOOR_QP_RC);
+	responder = qp_find(w.g->nic, w.qp[1].qpn);
+	for (i = 0; i < 4; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], LONG, w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	while (i && wait_cq(0, &cqe) && !cqe.status)
+		i--;
+	ok(!i && !w.g->nic->wire->traffic.went_back,
+	   "four READs, answered in their order");
+	ask_to_read(0, w.buf[1], w.key[1], LONG);
+	for (i = 4; i < 8; i++)
+		ask_to_read(i * (LONG >> 10), w.buf[1], w.key[1], LONG);
+	ok(!responder->resp.fault.set, "an old one, asked for again, takes no room");
+	guest_stop(w.g);
+}
+
+/*
+ * WRITEs are sent again, and the key of the second has died meanwhile. The first
+ * is acknowledged yet; the second has failed, whatever an answer says of it.
+ */
+static bool is_dead_for_good(const char *first, const char *then)
+{
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe[3];
+	unsigned int i, n = 0;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	key = make_mr(w.g, PD, RIGHTS, w.buf[0], 4096);
+	set_timeout(8, 7);
+	impair(first);
+	for (i = 0; i < 3; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_WRITE, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], 64, i == 1 ? key : w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	revoke_key(w.g, key);
+	impair(then);
+	settle_timers(w.g, 3);
+	impair(NULL);
+	while (n < 3 && wait_cq(0, &cqe[n]))
+		n++;
+	guest_stop(w.g);
+	return n == 3 && !cqe[0].status &&
+	       cqe[1].status == MOOR_WC_LOC_PROT_ERR &&
+	       cqe[2].status == MOOR_WC_WR_FLUSH_ERR;
+}
+
+/* Late answers to what was sent at first, of which some are lost. */
+static void test_dead_keys(void)
+{
+	unsigned int i, good = 0;
+	char then[32];
+
+	ok(is_dead_for_good("lose=100", "delay=100"),
+	   "a key dies before its WRITE is sent again");
+	for (i = 0; i < 24; i++) {
+		snprintf(then, sizeof(then), "delay=100,lose=%u", 3 * i + 10);
+		good += is_dead_for_good("delay=100", then);
+	}
+	ok(good == i, "  and no late answer makes that good: %u of %u", good, i);
+}
+
+/* The key of the memory dies before what was lost is asked for again. */
+static void test_dead_answers(uint8_t opcode, const char *what)
+{
+	uint8_t *memory, before[8];
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	fill(w.buf[0], sizeof(before));
+	fill(w.counter, sizeof(before));
+	memory = at(w.g, w.buf[0]);
+	memcpy(before, memory, sizeof(before));
+	key = make_mr(w.g, PD, RIGHTS, w.buf[0], 4096);
+	impair("lose=100");
+	wqe = next_send(w.g, &w.qp[0], opcode, 5);
+	wqe->remote_addr = htole64(w.counter);
+	wqe->rkey = htole32(w.counter_key);
+	add_sge(wqe, sge(w.buf[0], sizeof(before), key));
+	ring(w.g, &w.qp[0]);
+	revoke_key(w.g, key);
+	impair(NULL);
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_LOC_PROT_ERR &&
+	   !memcmp(memory, before, sizeof(before)),
+	   "a key dies before its %s is asked for again", what);
+	guest_stop(w.g);
+}
+
+/*
+ * After the first piece of its answer a READ finds another registration; or is
+ * asked for once more first, by a requester whose time-out was short.
+ */
+static void test_registered_anew(bool asked_again)
+{
+	struct moor_mr_context entry = {
+		.pd = PD, .access = RIGHTS, .length = htole64(SIZE),
+	};
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	uint32_t key, sent;
+
+	world_start(MOOR_QP_RC);
+	entry.iova = htole64(w.buf[1]);
+	entry.xlat = flat(w.buf[1]);
+	key = make_mr(w.g, PD, RIGHTS, w.buf[1], SIZE);
+	wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, 5);
+	wqe->remote_addr = htole64(w.buf[1]);
+	wqe->rkey = htole32(key);
+	add_sge(wqe, sge(w.buf[0], SIZE, w.key[0]));
+	announce(w.g, &w.qp[0]);
+	qp_run(w.g->nic, qp_find(w.g->nic, w.qp[0].qpn));
+	put_entry(w.g, key, &entry, MOOR_MRC_TYPE_MR);
+	if (asked_again) {
+		sent = qp_find(w.g->nic, w.qp[1].qpn)->resp.answers[0].sent;
+		ask_to_read(sent >> 10, w.buf[1] + sent, key, SIZE - sent);
+	}
+	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_REM_ACCESS_ERR,
+	   "a READ%s never meets two registrations",
+	   asked_again ? ", though asked for again," : "");
+	guest_stop(w.g);
+}
+
+int main(void)
+{
+	w.chance = 1;
+	test_dead_keys();
+	test_registered_anew(false);
+	test_registered_anew(true);
+	test_dead_answers(MOOR_WQE_READ, "READ");
+	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
+	test_room();
+	return done();
+}
