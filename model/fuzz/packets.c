@@ -8,7 +8,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
-#include "queue.h"
+#include "packets.h"
 #include "queues/cq.h"
 #include "transport/port.h"
 #include "transport/transport.h"
@@ -35,147 +35,6 @@ static unsigned int num_frames;
 /* Work requests that the queues had before they were emptied by a reset. */
 static uint32_t posted_before;
 
-/* ---- memory ---- */
-
-/*
- * Pages of PAGE_DATA: what anybody may use, but for the edges of its MR; what may be
- * read; what is written by who has it alone; what belongs to no MR; and what comes
- * and goes.
- */
-#define PAGES_OPEN	(PAGE_DATA + 0)
-#define PAGES_READ	(PAGE_DATA + 4)
-#define PAGES_LOCAL	(PAGE_DATA + 6)
-#define PAGES_SECRET	(PAGE_DATA + 8)
-#define SECRET_PAGES	6u
-#define PAGES_PAGED	(PAGE_DATA + 14)
-#define PAGED_KEY	(5u << 16 | 0x1200)
-#define PAGED_IOVA	page_addr(PAGES_LOCAL)
-#define OPEN_FIRST	0x40u
-#define OPEN_LENGTH	0x3123u
-#define OPEN_RIGHTS	(MOOR_ACCESS_ALL & ~(MOOR_ACCESS_RELAXED_ORDERING | \
-					     MOOR_ACCESS_ON_DEMAND))
-#define READ_BYTE	0x55
-#define GUARD_BYTE	0x99
-
-/* No input has it, and none can learn it: is_secret() compares something else. */
-#define SECRET		0xc3a5f19be7d28cb4ull
-#define HIDE(word)	(((word) ^ 0x5bd1e995u) * 0x9e3779b97f4a7c15ull)
-
-static bool is_secret(uint64_t word)
-{
-	unsigned int i;
-
-	for (i = 0; i < 64; i += 8)
-		if (HIDE(word) == HIDE(SECRET << i | SECRET >> (-i & 63)))
-			return true;
-	return false;
-}
-
-static void fill_memory(void)
-{
-	uint64_t *words = world_ptr(page_addr(PAGES_SECRET));
-	uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
-	unsigned int i;
-
-	for (i = 0; i < SECRET_PAGES * MOOR_PAGE_SIZE / sizeof(*words); i++)
-		words[i] = SECRET;
-	memset(world_ptr(page_addr(PAGES_READ)), READ_BYTE, 2 * MOOR_PAGE_SIZE);
-	memcpy(open, words, OPEN_FIRST);
-	memcpy(open + OPEN_FIRST + OPEN_LENGTH, words,
-	       4 * MOOR_PAGE_SIZE - OPEN_FIRST - OPEN_LENGTH);
-}
-
-/* The keys are those of world_enter_regions(). */
-static void enter_region(uint32_t index, uint32_t access, uint64_t addr,
-			 uint64_t length, struct moor_xlat xlat)
-{
-	const struct moor_mr_context e = {
-		.valid = (uint64_t)(index << 16 | 0x1200) << 32 |
-			 (uint64_t)w->generation << 8 | MOOR_MRC_TYPE_MR,
-		.pd = WORLD_PD, .access = access, .iova = addr,
-		.length = length, .xlat = xlat,
-	};
-
-	put_entry(index, &e);
-}
-
-static void enter_regions(void)
-{
-	const struct moor_xlat tree = {
-		.root = page_addr(PAGE_TABLE) | MOOR_PTE_PRESENT,
-		.levels = 1, .page_shift = MOOR_MIN_PAGE_SHIFT,
-	};
-	const struct moor_xlat sparse = {
-		.root = page_addr(PAGE_TABLE + 1) | MOOR_PTE_PRESENT,
-		.levels = 1, .page_shift = MOOR_MIN_PAGE_SHIFT,
-	};
-	uint64_t *table = world_ptr(page_addr(PAGE_TABLE));
-	uint64_t open = page_addr(PAGES_OPEN) + OPEN_FIRST;
-	unsigned int i;
-
-	world_enter_regions();
-	w->generation++;
-	for (i = 0; i < 2; i++)
-		table[i] = page_addr(PAGES_LOCAL + !i) | MOOR_PTE_PRESENT |
-			   MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	enter_region(2, OPEN_RIGHTS, open, OPEN_LENGTH, flat(open));
-	enter_region(3, MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_MW_BIND,
-		     page_addr(PAGES_READ), 2 * MOOR_PAGE_SIZE,
-		     flat(page_addr(PAGES_READ)));
-	enter_region(4, MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING,
-		     page_addr(PAGES_LOCAL), 2 * MOOR_PAGE_SIZE, tree);
-	enter_region(5, OPEN_RIGHTS | MOOR_ACCESS_ON_DEMAND, PAGED_IOVA,
-		     2 * MOOR_PAGE_SIZE, sparse);
-}
-
-static void check_secret(const void *from, size_t len)
-{
-	const uint8_t *at = from;
-	uint64_t word;
-
-	for (; len >= sizeof(word); at += sizeof(word), len -= sizeof(word)) {
-		memcpy(&word, at, sizeof(word));
-		if (is_secret(word))
-			abort();
-	}
-}
-
-static void check_memory(void)
-{
-	static uint64_t secret[SECRET_PAGES * MOOR_PAGE_SIZE / sizeof(uint64_t)];
-	static uint8_t read[2 * MOOR_PAGE_SIZE];
-	const uint8_t *open = world_ptr(page_addr(PAGES_OPEN));
-	unsigned int i;
-
-	if (!secret[0]) {
-		for (i = 0; i < sizeof(secret) / sizeof(secret[0]); i++)
-			secret[i] = SECRET;
-		memset(read, READ_BYTE, sizeof(read));
-	}
-	if (memcmp(world_ptr(page_addr(PAGES_SECRET)), secret, sizeof(secret)) ||
-	    memcmp(world_ptr(page_addr(PAGES_READ)), read, sizeof(read)) ||
-	    memcmp(open, secret, OPEN_FIRST) ||
-	    memcmp(open + OPEN_FIRST + OPEN_LENGTH, secret,
-		   4 * MOOR_PAGE_SIZE - OPEN_FIRST - OPEN_LENGTH))
-		abort();
-}
-
-/* Pages that the NIC has been told to forget: nobody writes there. */
-static bool guarded[2];
-
-static void check_guards(void)
-{
-	unsigned int i, at;
-
-	for (i = 0; i < 2; i++) {
-		const uint8_t *page = world_ptr(page_addr(PAGES_PAGED + i));
-
-		for (at = 0; guarded[i] && at < MOOR_PAGE_SIZE; at++)
-			if (page[at] != GUARD_BYTE)
-				abort();
-	}
-}
-
 /* ---- the wire ---- */
 
 static uint32_t wire_unit(uint32_t mtu)
@@ -194,6 +53,7 @@ static void check_encoding(const struct packet *p, const struct frame *f)
 	    q.dest_qpn != p->dest_qpn || q.length != p->length ||
 	    (packet_form(p)->headers & PACKET_HAS_AETH &&
 	     (q.syndrome != p->syndrome || q.msn != p->msn)) ||
+	    (world_is_xrc() && packet_asks(p) && q.srqn != p->srqn) ||
 	    (w->qp_type == MOOR_QP_UD && (q.qkey != p->qkey || q.src_qpn != p->src_qpn)))
 		abort();
 }
@@ -374,6 +234,14 @@ static uint32_t some_psn(const struct qp *qp, struct input *in)
 	}
 }
 
+static uint8_t transport(void)
+{
+	if (world_is_xrc())
+		return PACKET_TRANSPORT_XRC;
+	return w->qp_type == MOOR_QP_UC ? PACKET_TRANSPORT_UC :
+					  PACKET_TRANSPORT_RC;
+}
+
 static uint8_t some_opcode(struct input *in)
 {
 	uint8_t opcode = input_u8(in);
@@ -384,8 +252,7 @@ static uint8_t some_opcode(struct input *in)
 	if (w->qp_type == MOOR_QP_UD)
 		return (opcode & 1 ? opcode : PACKET_SEND_ONLY) |
 		       PACKET_TRANSPORT_UD;
-	return opcode | (w->qp_type == MOOR_QP_UC ? PACKET_TRANSPORT_UC :
-						    PACKET_TRANSPORT_RC);
+	return opcode | transport();
 }
 
 static void fill_headers(struct packet *p, struct input *in)
@@ -395,6 +262,11 @@ static void fill_headers(struct packet *p, struct input *in)
 	if (w->qp_type == MOOR_QP_UD) {
 		p->qkey = WORLD_QKEY;
 		p->src_qpn = (uint32_t)some_number(in) & 0xffffff;
+	}
+	if (world_is_xrc() && packet_asks(p)) {
+		p->srqn = input_u8(in);
+		p->srqn = p->srqn < 0xf0 ? WORLD_SRQN + (p->srqn & 1) :
+					   (uint32_t)some_number(in) & 0xffffff;
 	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		p->addr = page_addr(PAGE_DATA) + input_u8(in) * 64ull;
@@ -481,7 +353,7 @@ static void reconnect(struct input *in)
 	modify_qp(&cmd, i);
 	posted_before += w->sq_producer[i];
 	w->sq_producer[i] = 0;
-	if (!w->shared) {
+	if (!w->shared && !world_is_xrc()) {
 		posted_before += w->rq_producer[i];
 		w->rq_producer[i] = 0;
 	}
@@ -553,10 +425,8 @@ static void page(struct input *in)
 	guarded[i] = false;
 	entry[i] = how & 2 ? addr | MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
 			     (how & 4 ? MOOR_PTE_WRITABLE : 0) : 0;
-	if (how & 8 && !command(&cmd, sizeof(cmd)) && !(how & 2)) {
-		memset(world_ptr(addr), GUARD_BYTE, MOOR_PAGE_SIZE);
-		guarded[i] = true;
-	}
+	if (how & 8 && !command(&cmd, sizeof(cmd)) && !(how & 2))
+		guard(i);
 	if (how & 0x10)
 		world_answer(how >> 5 & 1, how & 0x40, how >> 7 ?
 			     MOOR_PAGE_FAILED : MOOR_PAGE_RESOLVED);
@@ -568,95 +438,6 @@ static void consume(void)
 
 	for (i = 0; i < 2; i++)
 		set_slot(WORLD_SLOT(i), cq_find(w->nic, i)->producer);
-}
-
-/* ---- the books ---- */
-
-static void check_requester(const struct qp *qp)
-{
-	const struct requester *req = &qp->req;
-	uint32_t i, used = req->tail - req->head;
-
-	if (used > REQUESTER_WINDOW || req->next - req->head > used ||
-	    req->open - req->head > used || req->psn & ~PSN_MASK ||
-	    req->sent_psn & ~PSN_MASK || req->acked_psn & ~PSN_MASK ||
-	    psn_diff(req->sent_psn, req->acked_psn) < 0 ||
-	    psn_diff(req->psn, req->sent_psn) < 0 ||
-	    psn_diff(req->sent_psn, req->acked_psn) > (int32_t)PORT_MAX_WINDOW)
-		abort();
-	if (qp->transport->acknowledged && req->num_reads > qp->max_rd_atomic)
-		abort();
-	for (i = req->head; i != req->tail; i++) {
-		const struct request *r = requester_at(req, i);
-
-		if (r->state > REQUEST_FAILED || r->answered > r->wqe.length ||
-		    (r != req->own && (r < w->nic->requests->memory ||
-		     r >= w->nic->requests->memory + w->nic->requests->made)))
-			abort();
-	}
-}
-
-static void check_responder(const struct qp *qp)
-{
-	const struct responder *resp = &qp->resp;
-
-	if (resp->psn & ~PSN_MASK || resp->msn & ~PSN_MASK ||
-	    resp->num_answers - resp->unanswered > NIC_MAX_RD_ATOMIC)
-		abort();
-	/* Then the message is forgotten, and its WQE was flushed. */
-	if (qp->state == MOOR_QPS_ERR)
-		return;
-	if ((resp->message == PACKET_KIND_SEND &&
-	     resp->placed > resp->wqe.room) ||
-	    (resp->message == PACKET_KIND_WRITE &&
-	     resp->placed >= resp->range.length))
-		abort();
-}
-
-/* Who waits has a token of his own, and is somebody who could go on. */
-static void check_half(const struct qp *qp, const struct half *half)
-{
-	uint32_t owner = (qp->qpn % NIC_NUM_QP) |
-			 (half == &qp->resp.half ? NIC_NUM_QP : 0);
-
-	if (half->state > HALF_FAILED || (half->backlogged &&
-					  !half_is_parked(half)))
-		abort();
-	if (half_is_parked(half) && (half->token % (2 * NIC_NUM_QP) != owner ||
-				     qp->state == MOOR_QPS_ERR ||
-				     qp->state < MOOR_QPS_RTR))
-		abort();
-}
-
-/* No WQE completes twice, and none that nobody posted. */
-static void check_books(void)
-{
-	uint32_t posted = posted_before, done = 0;
-	unsigned int i;
-
-	for (i = 0; i < 2; i++) {
-		check_requester(world_qp(i));
-		check_responder(world_qp(i));
-		check_half(world_qp(i), &world_qp(i)->req.half);
-		check_half(world_qp(i), &world_qp(i)->resp.half);
-		posted += w->sq_producer[i] + w->rq_producer[i];
-		done += cq_find(w->nic, i)->producer;
-	}
-	if (done > posted || w->nic->fatal_code)
-		abort();
-}
-
-/* Nothing that may be lost is waited for without a timer. */
-static bool rests(const struct qp *qp)
-{
-	const struct requester *req = &qp->req;
-
-	if (qp->state >= MOOR_QPS_SQE)
-		return requester_idle(req);
-	if (half_is_parked(&req->half) || half_is_parked(&qp->resp.half))
-		return false;
-	return req->acked_psn == req->sent_psn || !qp->timeout ||
-	       (qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD);
 }
 
 /* When nothing comes any more, it ends: by success, by an error, or by waiting. */
@@ -674,7 +455,7 @@ static void come_to_rest(void)
 		world_run_timers();
 		if (!w->runs)
 			abort();
-		check_books();
+		check_books(posted_before);
 	}
 }
 
@@ -756,7 +537,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	posted_before = 0;
 	while (input_left(&in) && w->runs) {
 		step(&in);
-		check_books();
+		check_books(posted_before);
 	}
 	fuzz_reached += successes() + world_qp(0)->resp.msn +
 			world_qp(1)->resp.msn;

@@ -61,6 +61,10 @@ void choose_queues(uint8_t how)
 		w->qp_type = MOOR_QP_UD;
 	else if (how & 0x20)
 		w->qp_type = MOOR_QP_UC;
+	else if (how & 0x40)
+		w->qp_type = MOOR_QP_XRC_INI;
+	if (world_is_xrc())
+		w->shared = false;
 }
 
 /* To the other QP, mostly. Return: what lies behind it. */
@@ -81,10 +85,23 @@ static uint8_t *fill_address(void *segment, unsigned int to, struct input *in)
 	return (uint8_t *)segment + sizeof(address);
 }
 
+/* For one of the two SRQs, mostly. Return: what lies behind it. */
+static uint8_t *fill_srqn(void *segment, struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct moor_wqe_xrc whose = {
+		.srqn = how < 0xf0 ? WORLD_SRQN + (how & 1) :
+				     (uint32_t)some_number(in),
+	};
+
+	memcpy(segment, &whose, sizeof(whose));
+	return (uint8_t *)segment + sizeof(whose);
+}
+
 bool post_send(struct input *in)
 {
 	uint8_t how = input_u8(in), shape = input_u8(in);
-	unsigned int i = how >> 7;
+	unsigned int i = world_is_xrc() ? 0 : how >> 7;
 	struct moor_sq_wqe *wqe = next_send(i);
 	uint8_t *segment = (uint8_t *)(wqe + 1);
 
@@ -97,6 +114,8 @@ bool post_send(struct input *in)
 			wqe->opcode &= MOOR_WQE_SEND_IMM;
 		segment = fill_address(segment, !i, in);
 	}
+	if (world_is_xrc() && wqe->opcode != MOOR_WQE_BIND_MW)
+		segment = fill_srqn(segment, in);
 	switch (wqe->opcode) {
 	case MOOR_WQE_BIND_MW:
 		fill_bind(segment, in);

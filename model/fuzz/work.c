@@ -21,12 +21,13 @@ static void change_qp(struct input *in)
 	command(&cmd, sizeof(cmd));
 }
 
-/* A limit, or another ring, of the SRQ of the QPs if they have one. */
+/* A limit, or another ring, of an SRQ of the QPs if they have one. */
 static void change_srq(struct input *in)
 {
 	uint8_t how = input_u8(in);
 	struct moor_cmd_modify_srq cmd = {
-		.hdr.opcode = MOOR_CMD_MODIFY_SRQ, .srqn = WORLD_SRQN,
+		.hdr.opcode = MOOR_CMD_MODIFY_SRQ,
+		.srqn = WORLD_SRQN + (world_is_xrc() && how & 0x04),
 		.mask = how & 3, .limit = how >> 2 & 7,
 		.log_depth = WORLD_LOG_DEPTH, .log_stride = WORLD_LOG_STRIDE,
 		.ring = flat(page_addr(PAGE_RQ + (how >> 5 & 1))),
@@ -76,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			post_raw(&in);
 			break;
 		case 11:
-			if (w->shared && which & 0x80)
+			if ((w->shared || world_is_xrc()) && which & 0x80)
 				change_srq(&in);
 			else
 				change_qp(&in);

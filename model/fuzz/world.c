@@ -329,6 +329,8 @@ static void create_qp(unsigned int i)
 	if (w->shared) {
 		cmd.flags = MOOR_QP_FLAG_SRQ;
 		cmd.srqn = WORLD_SRQN;
+	}
+	if (w->shared || world_is_xrc()) {
 		cmd.no_rq = 1;
 		cmd.log_rq_depth = 0;
 		cmd.log_rq_stride = 0;
@@ -338,15 +340,31 @@ static void create_qp(unsigned int i)
 	command(&cmd, sizeof(cmd));
 }
 
-static void create_srq(void)
+static void create_target(unsigned int i)
 {
-	struct moor_cmd_create_srq cmd = {
-		.hdr.opcode = MOOR_CMD_CREATE_SRQ, .srqn = WORLD_SRQN,
-		.pd = WORLD_PD, .doorbell = WORLD_SLOT(4),
-		.log_depth = WORLD_LOG_DEPTH, .log_stride = WORLD_LOG_STRIDE,
-		.ring = flat(page_addr(PAGE_RQ)),
+	struct moor_cmd_create_qp cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_QP, .qpn = WORLD_QPN(i),
+		.type = MOOR_QP_XRC_TGT, .no_sq = 1, .no_rq = 1,
+		.xrcd = WORLD_XRCD,
 	};
 
+	command(&cmd, sizeof(cmd));
+}
+
+static void create_srq(unsigned int i)
+{
+	struct moor_cmd_create_srq cmd = {
+		.hdr.opcode = MOOR_CMD_CREATE_SRQ, .srqn = WORLD_SRQN + i,
+		.pd = WORLD_PD, .doorbell = WORLD_SLOT(4 + i),
+		.log_depth = WORLD_LOG_DEPTH, .log_stride = WORLD_LOG_STRIDE,
+		.ring = flat(page_addr(PAGE_RQ + i)),
+	};
+
+	if (world_is_xrc()) {
+		cmd.flags = MOOR_SRQ_FLAG_XRC;
+		cmd.xrcd = WORLD_XRCD;
+		cmd.cqn = i;
+	}
 	command(&cmd, sizeof(cmd));
 }
 
@@ -401,7 +419,7 @@ void connect_qp(unsigned int i)
 
 	modify_qp(&cmd, i);
 	w->sq_producer[i] = 0;
-	if (!w->shared)
+	if (!w->shared && !world_is_xrc())
 		w->rq_producer[i] = 0;
 	cmd.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_ACCESS;
 	cmd.state = MOOR_QPS_INIT;
@@ -432,8 +450,6 @@ void world_connect(void)
 
 	w->runs = MAX_RUNS;
 	command(&gid, sizeof(gid));
-	if (w->shared)
-		create_srq();
 	for (i = 0; i < 2; i++) {
 		struct moor_cmd_create_cq cmd = {
 			.hdr.opcode = MOOR_CMD_CREATE_CQ, .cqn = i, .eqn = 2,
@@ -442,7 +458,12 @@ void world_connect(void)
 		};
 
 		command(&cmd, sizeof(cmd));
-		create_qp(i);
+		if (world_is_xrc() || (w->shared && !i))
+			create_srq(i);
+		if (world_is_xrc() && i)
+			create_target(i);
+		else
+			create_qp(i);
 	}
 	connect_qp(0);
 	connect_qp(1);

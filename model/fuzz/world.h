@@ -41,7 +41,9 @@ enum world_page {
 #define WORLD_PD	5
 #define WORLD_QPN(i)	(0x4003u + 0x4001u * (i))
 #define WORLD_SLOT(i)	(MOOR_DB_SLOTS_PER_PAGE + (i))	/* CQ 0, 1, SQ 2, 3, RQ 4, 5 */
-#define WORLD_SRQN	0x3005u		/* in place of the RQs, where the first one is */
+/* In place of the RQs: one, where the first of them is, or of XRC two. */
+#define WORLD_SRQN	0x3005u
+#define WORLD_XRCD	9u
 #define WORLD_QKEY	0x1234u
 
 struct parts;
@@ -57,7 +59,7 @@ struct world {
 	uint32_t sq_producer[2], rq_producer[2];
 	uint32_t cq_consumer[2];
 	uint8_t qp_type;	/* of those that world_connect() makes */
-	bool shared;		/* they have an SRQ */
+	bool shared;		/* they have an SRQ, one for both */
 	uint8_t generation;
 	uint32_t raised;
 	struct moor_cpl cpl __attribute__((aligned(8)));
@@ -65,13 +67,19 @@ struct world {
 
 extern struct world *w;
 
+/* QP 0 is a requester then, QP 1 a target. */
+static inline bool world_is_xrc(void)
+{
+	return w->qp_type == MOOR_QP_XRC_INI;
+}
+
 /* A NIC after power-on, with memory and bus mastering; @strict: nic_config. */
 void world_begin(bool strict);
 /* Registers and ENABLE; three EQs. */
 void world_setup(void);
 /*
  * GID 0, two CQs, two QPs in RTS that are connected; or of type UD, and in a group,
- * with GIDs of the other types.
+ * with GIDs of the other types; or of XRC, with two SRQs.
  */
 void world_connect(void);
 /* The group, or the GID of this entry. */
