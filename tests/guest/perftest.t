@@ -66,6 +66,8 @@ pingpong ud -c
 pingpong ud -c -s 1000 -e
 pingpong srq -c
 pingpong srq -c -s 100000 -m 4096 -q 4
+pingpong xsrq
+pingpong xsrq -s 100000 -m 4096
 perf ib_send_bw -n 200 -s 4096 -b
 perf ib_send_lat -n 200
 perf ib_send_bw -c UD -n 200 -s 1024
@@ -80,5 +82,12 @@ perf ib_send_bw -c UC -n 200 -s 4096
 perf ib_send_lat -c UC -n 200
 perf ib_write_bw -c UC -n 200 -s 65536 -q 4
 perf ib_write_lat -c UC -n 200
+perf ib_send_bw -c XRC -n 200 -s 4096
+perf ib_send_bw -c XRC -n 200 -s 65536 -b -q 4
+perf ib_send_lat -c XRC -n 200
+perf ib_write_bw -c XRC -n 200 -s 65536 -q 4
+perf ib_write_lat -c XRC -n 200
+perf ib_read_bw -c XRC -n 200 -s 65536
+perf ib_atomic_bw -c XRC -n 200 -A FETCH_AND_ADD
 echo "1..$number"
 exit "$failed"
