@@ -34,13 +34,16 @@ def serve():
                     ("rpc.mountd", "-N", "3")):
         status, output = guest.run(*command)
         guest.ok(not status, " ".join(command), output)
+    # Nobody has anything to reclaim, and a server that has no client to wait for waits.
+    for limit in ("nfsv4leasetime", "nfsv4gracetime"):
+        guest.write(f"{NFSD}/{limit}", "10\n")
     guest.write(f"{NFSD}/versions", "-3 +4 +4.2\n")
     guest.write(f"{NFSD}/portlist", "rdma 20049\n")
     guest.write(f"{NFSD}/threads", "4\n")
     ports = guest.read(f"{NFSD}/portlist").split("\n")
     guest.ok(ports[0].startswith("rdma 20049") and not any("tcp" in port for port in ports),
              "the server listens over RDMA alone", ports)
-    # Nobody has anything to reclaim; where the server knows that itself, it is busy.
+    # Where the server knows that itself, it is busy.
     try:
         guest.write(f"{NFSD}/v4_end_grace", "Y\n")
     except OSError as error:
