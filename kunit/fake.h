@@ -96,6 +96,7 @@ struct fake_qp {
 	bool has_srq;
 	u32 srqn;
 	u32 qkey;
+	u32 access;		/* MOOR_ACCESS_* */
 	u8 path_mtu;
 };
 
@@ -252,6 +253,7 @@ void fake_nic_interrupt(struct fake_nic *nic);
 /* fake_nic.c */
 void fake_nic_reset(struct fake_nic *nic);
 u64 fake_features(const struct fake_nic *nic);
+u32 fake_flush_rights(const struct fake_nic *nic);
 u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size);
 void fake_nic_write_reg(struct fake_nic *nic, u32 offset, u64 value, int size);
 void fake_nic_wake(struct fake_nic *nic);

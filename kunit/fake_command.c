@@ -205,6 +205,19 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 	return status;
 }
 
+/* What comes with a later minor number is a reserved field to an earlier one. */
+static bool fake_access_ok(struct fake_nic *nic,
+			   const struct moor_cmd_modify_qp *cmd)
+{
+	u32 high = (u32)cmd->access_high << 8;
+
+	if (!cmd->reserved1 && !(high & ~fake_flush_rights(nic)) &&
+	    (!high || le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_ACCESS))
+		return true;
+	fake_violation(nic, "MODIFY_QP has rights that the NIC does not know");
+	return false;
+}
+
 static u8 fake_modify_qp(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_modify_qp *cmd = data;
@@ -212,6 +225,10 @@ static u8 fake_modify_qp(struct fake_nic *nic, const void *data, void *out)
 
 	if (!qp)
 		return MOOR_CMD_BAD_INDEX;
+	if (!fake_access_ok(nic, cmd))
+		return MOOR_CMD_BAD_RESERVED;
+	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_ACCESS)
+		qp->access = cmd->access | (u32)cmd->access_high << 8;
 	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_STATE)
 		qp->state = cmd->state;
 	if (le32_to_cpu(cmd->mask) & MOOR_QP_ATTR_QKEY)

@@ -31,6 +31,9 @@ void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
 	if (valid & MOOR_MRC_RESERVED ||
 	    FIELD_GET(MOOR_MRC_KEY, valid) >> FAKE_NONCE_BITS != index)
 		fake_violation(nic, "a valid word makes no sense");
+	if (le32_to_cpu(nic->mr[index].access) &
+	    ~(MOOR_MASK(6, 0) | fake_flush_rights(nic)))
+		fake_violation(nic, "an entry has rights that the NIC does not know");
 	nic->windows[index] = 0;
 	nic->revoked[index] = 0;
 	if (index >= FAKE_CONSUMER_FIRST)

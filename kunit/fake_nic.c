@@ -58,8 +58,21 @@ u64 fake_features(const struct fake_nic *nic)
 		MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B |
 		MOOR_FEATURE_FAST_REG | MOOR_FEATURE_ODP | MOOR_FEATURE_DM |
 		MOOR_FEATURE_CQ_MODERATION | MOOR_FEATURE_UC |
-		MOOR_FEATURE_SRQ | MOOR_FEATURE_UD | MOOR_FEATURE_XRC) &
+		MOOR_FEATURE_SRQ | MOOR_FEATURE_UD | MOOR_FEATURE_XRC |
+		MOOR_FEATURE_ATOMIC_WRITE | MOOR_FEATURE_FLUSH_GLOBAL |
+		MOOR_FEATURE_FLUSH_PERSISTENT) &
 	       ~nic->behave.no_features;
+}
+
+/* Rights of FLUSH: to a NIC that does not have them their bits are reserved ones. */
+u32 fake_flush_rights(const struct fake_nic *nic)
+{
+	u64 features = fake_features(nic);
+
+	return (features & MOOR_FEATURE_FLUSH_GLOBAL ?
+		MOOR_ACCESS_FLUSH_GLOBAL : 0) |
+	       (features & MOOR_FEATURE_FLUSH_PERSISTENT ?
+		MOOR_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
 static u64 fake_reg(struct fake_nic *nic, u32 offset)

@@ -46,7 +46,7 @@ void fake_windows_of_qp(struct fake_nic *nic, u32 qpn)
 			fake_window_unbind(nic, index);
 }
 
-/* HWI MW-8 to MW-13 */
+/* HWI MW-8 to MW-13, MW-19 */
 static int fake_bind_check_mr(struct fake_nic *nic, const struct fake_bind *bind,
 			      u32 pd, u32 *index)
 {
@@ -66,7 +66,10 @@ static int fake_bind_check_mr(struct fake_nic *nic, const struct fake_bind *bind
 	access = le32_to_cpu(mr->access);
 	if (!(access & MOOR_ACCESS_MW_BIND) ||
 	    (bind->access & writes && !(access & MOOR_ACCESS_LOCAL_WRITE)) ||
-	    bind->access & ~(writes | MOOR_ACCESS_REMOTE_READ))
+	    (bind->access & ~access & MOOR_ACCESS_FLUSH_PERSISTENT) ||
+	    bind->access & ~(writes | MOOR_ACCESS_REMOTE_READ |
+			     MOOR_ACCESS_FLUSH_GLOBAL |
+			     MOOR_ACCESS_FLUSH_PERSISTENT))
 		return MOOR_SYN_RIGHTS;
 	iova = le64_to_cpu(mr->iova);
 	length = le64_to_cpu(mr->length);

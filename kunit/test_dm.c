@@ -258,6 +258,9 @@ static const struct piece pieces[] = {
 	  -EINVAL },
 	{ "on demand", 0, 1, IB_ZERO_BASED | IB_ACCESS_ON_DEMAND, -EOPNOTSUPP },
 	{ "huge pages", 0, 1, IB_ZERO_BASED | IB_ACCESS_HUGETLB, -EOPNOTSUPP },
+	{ "flushed for all", 0, 1, IB_ZERO_BASED | IB_ACCESS_FLUSH_GLOBAL, 0 },
+	{ "persistent", 0, 1, IB_ZERO_BASED | IB_ACCESS_FLUSH_PERSISTENT,
+	  -EOPNOTSUPP },
 };
 
 static void piece_desc(const struct piece *piece, char *desc)

@@ -176,6 +176,7 @@ static void test_refused(struct kunit *test)
 		{ 0, PAGE_SIZE, 0, ALL_RIGHTS, -EOPNOTSUPP },
 		{ 0, PAGE_SIZE, 0, RIGHTS | IB_ZERO_BASED, -EOPNOTSUPP },
 		{ 0, PAGE_SIZE, 0, RIGHTS | IB_ACCESS_ON_DEMAND, -EOPNOTSUPP },
+		{ 0, PAGE_SIZE, 0, RIGHTS | IB_ACCESS_FLUSH_PERSISTENT, -EOPNOTSUPP },
 	};
 	struct lent *lent = lent_open(test);
 	struct ib_mr *mr;
@@ -187,6 +188,10 @@ static void test_refused(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, PTR_ERR_OR_ZERO(mr), wrong[i].err,
 				    "case %d", i);
 	}
+	mr = lent_reg(lent, 0, PAGE_SIZE, 0, lent->fd,
+		      RIGHTS | IB_ACCESS_FLUSH_GLOBAL);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	KUNIT_EXPECT_EQ(test, moor_dereg_mr(mr, NULL), 0);
 	mr = lent_reg(lent, 0, LENGTH + 1, 0, lent->fd, RIGHTS);
 	KUNIT_EXPECT_EQ(test, lent->user->uctx.refusal.limit, LENGTH);
 	mr = lent_reg(lent, 0, LENGTH, 0, -1, RIGHTS);

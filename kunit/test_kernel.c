@@ -31,7 +31,7 @@ static void pair_add_qp(struct kunit *test, struct kernel_pair *pair,
 		.qp_type = type,
 		.send_cq = &pair->cq->ibcq,
 		.recv_cq = &pair->cq->ibcq,
-		.cap = { DEPTH, DEPTH, 2, 1, 0 },
+		.cap = { DEPTH, DEPTH, 2, 1, 8 },
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 	};
 	struct ib_qp *qp = ib_create_qp(pair->pd, &attr);
@@ -152,6 +152,56 @@ static void kernel_post(struct kunit *test)
 	pair_close(test, pair);
 }
 
+/* As a WRITE, of SGEs or inline; FLUSH the core has no way to ask for. */
+static void kernel_post_atomic_write(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_kernel_wq *sq = &pair->qp->kernel.sq;
+	const struct moor_sq_wqe *wqe = moor_wqe_at(sq, 0);
+	const struct moor_sge *put = (const void *)(wqe + 1);
+	u64 word = 0x1122334455667788;
+	struct ib_sge sge = { .addr = 0x1122, .length = 8, .lkey = 44 };
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.opcode = IB_WR_ATOMIC_WRITE, .num_sge = 1,
+			.sg_list = &sge, .send_flags = IB_SEND_SIGNALED,
+		},
+		.remote_addr = 64, .rkey = 77,
+	};
+	const struct ib_send_wr *bad;
+
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, NULL), 0);
+	KUNIT_EXPECT_EQ(test, wqe->opcode, MOOR_WQE_ATOMIC_WRITE);
+	KUNIT_EXPECT_EQ(test, wqe->flags, MOOR_WQE_FLAG_SIGNALED);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(wqe->remote_addr), 64);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(wqe->rkey), 77);
+	KUNIT_EXPECT_EQ(test, wqe->num_sge, 1);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(put->addr), 0x1122);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->length), 8);
+
+	wqe = moor_wqe_at(sq, 1);
+	sge.addr = (uintptr_t)&word;
+	wr.wr.send_flags |= IB_SEND_INLINE;
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, NULL), 0);
+	KUNIT_EXPECT_EQ(test, wqe->opcode, MOOR_WQE_ATOMIC_WRITE);
+	KUNIT_EXPECT_EQ(test, wqe->flags,
+			MOOR_WQE_FLAG_SIGNALED | MOOR_WQE_FLAG_INLINE);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(wqe->inline_length), 8);
+	KUNIT_EXPECT_MEMEQ(test, (const u8 *)(wqe + 1), (const u8 *)&word, 8);
+
+	wr.wr.opcode = IB_WR_FLUSH;
+	wr.wr.send_flags = 0;
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
+	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 2);
+	pair_close(test, pair);
+
+	moor_kunit_replug(test, MOOR_FEATURE_ATOMIC_WRITE);
+	pair = pair_open(test);
+	wr.wr.opcode = IB_WR_ATOMIC_WRITE;
+	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
+	pair_close(test, pair);
+}
+
 /* What needs an answer is not posted to a queue that gets none. */
 static void kernel_post_uc(struct kunit *test)
 {
@@ -161,6 +211,7 @@ static void kernel_post_uc(struct kunit *test)
 	}, refused[] = {
 		IB_WR_RDMA_READ, IB_WR_ATOMIC_CMP_AND_SWP,
 		IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_SEND_WITH_INV,
+		IB_WR_ATOMIC_WRITE,
 	};
 	struct kernel_pair *rc = pair_open(test);
 	struct kernel_pair *uc = pair_open_type(test, IB_QPT_UC);
@@ -222,6 +273,38 @@ static void kernel_poll(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, wc->qp, &pair->qp->ibqp);
 		KUNIT_EXPECT_EQ(test, (u32)slot_value(&pair->cq->kernel.slot),
 				turn + 1);
+	}
+	pair_close(test, pair);
+}
+
+/* What the device says that a WQE was. */
+static void kernel_poll_opcodes(struct kunit *test)
+{
+	static const struct {
+		u8 wqe;
+		enum ib_wc_opcode wc;
+	} opcodes[] = {
+		{ MOOR_WQE_SEND, IB_WC_SEND },
+		{ MOOR_WQE_WRITE_IMM, IB_WC_RDMA_WRITE },
+		{ MOOR_WQE_READ, IB_WC_RDMA_READ },
+		{ MOOR_WQE_CMP_SWAP, IB_WC_COMP_SWAP },
+		{ MOOR_WQE_FETCH_ADD, IB_WC_FETCH_ADD },
+		{ MOOR_WQE_LOCAL_INV, IB_WC_LOCAL_INV },
+		{ MOOR_WQE_REG_MR, IB_WC_REG_MR },
+		{ MOOR_WQE_ATOMIC_WRITE, IB_WC_ATOMIC_WRITE },
+		{ MOOR_WQE_FLUSH, IB_WC_FLUSH },
+	};
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_wc wc;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, i), 0);
+		write_cqe(pair, (struct moor_cqe){
+			.opcode = opcodes[i].wqe, .wqe_index = cpu_to_le32(i),
+		});
+		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+		KUNIT_EXPECT_EQ(test, wc.opcode, opcodes[i].wc);
 	}
 	pair_close(test, pair);
 }
@@ -471,6 +554,35 @@ static void fast_tables(struct kunit *test)
 	pair_close(test, pair);
 }
 
+/* Rights of FLUSH: those that the device has, and none about pages nobody knows. */
+static void fast_flush(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, 0);
+	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_PERSISTENT),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE |
+					IB_ACCESS_RELAXED_ORDERING |
+					IB_ACCESS_FLUSH_GLOBAL), 0);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(reg->access),
+			MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING |
+			MOOR_ACCESS_FLUSH_GLOBAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pair_close(test, pair);
+
+	moor_kunit_replug(test, MOOR_FEATURE_FLUSH_GLOBAL);
+	pair = pair_open(test);
+	fast = fast_open(test, pair, 2);
+	fast_map(test, fast, 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_GLOBAL), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pair_close(test, pair);
+}
+
 /* One that fails gives its table back: the one before is in use still. */
 static void fast_failed(struct kunit *test)
 {
@@ -515,8 +627,10 @@ static void kernel_softirq(struct kunit *test)
 
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
+	KUNIT_CASE(kernel_post_atomic_write),
 	KUNIT_CASE(kernel_post_uc),
 	KUNIT_CASE(kernel_poll),
+	KUNIT_CASE(kernel_poll_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE(kernel_dead),
 	KUNIT_CASE(kernel_quiet),
@@ -525,6 +639,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),
 	KUNIT_CASE(fast_tables),
+	KUNIT_CASE(fast_flush),
 	KUNIT_CASE(fast_failed),
 	{}
 };

@@ -15,7 +15,7 @@ static void odp_entry(struct kunit *test)
 	const struct moor_mr_context *entry = moor_kunit_entry(paged->mr->lkey);
 
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(entry->access),
-			MOOR_ACCESS_COMMON | MOOR_ACCESS_ON_DEMAND);
+			ALL_RIGHTS | MOOR_ACCESS_ON_DEMAND);
 	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->length), LENGTH);
 	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->iova), IOVA);
 	KUNIT_EXPECT_EQ(test, entry->xlat.levels, 2);
@@ -493,7 +493,10 @@ static void odp_caps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.rc_odp_caps,
 			IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
 			IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
-			IB_ODP_SUPPORT_ATOMIC | IB_ODP_SUPPORT_SRQ_RECV);
+			IB_ODP_SUPPORT_ATOMIC | IB_ODP_SUPPORT_SRQ_RECV |
+			IB_ODP_SUPPORT_FLUSH | IB_ODP_SUPPORT_ATOMIC_WRITE);
+	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.xrc_odp_caps,
+			caps->per_transport_caps.rc_odp_caps);
 	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.uc_odp_caps,
 			IB_ODP_SUPPORT_SEND);
 	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.ud_odp_caps,

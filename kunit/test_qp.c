@@ -291,6 +291,51 @@ static void qp_states(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
+/* Rights of FLUSH, if the device has them: to one of 1.5 the field is a reserved one. */
+static void qp_access(struct kunit *test)
+{
+	const u32 flush = IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT;
+	static const struct {
+		u64 no_features;
+		u32 access;
+	} devices[] = {
+		{ 0, MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_FLUSH_GLOBAL |
+		     MOOR_ACCESS_FLUSH_PERSISTENT },
+		{ MOOR_FEATURE_FLUSH_PERSISTENT,
+		  MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_FLUSH_GLOBAL },
+		{ MOOR_FEATURE_FLUSH_GLOBAL, MOOR_ACCESS_REMOTE_WRITE },
+	};
+	struct fake_nic *nic = moor_kunit_nic();
+	struct ib_qp_attr attr = {}, seen;
+	struct ib_qp_init_attr init;
+	struct moor_pair pair;
+	const u32 *access;
+	u32 i;
+
+	path_attr(&attr);
+	for (i = 0; i < ARRAY_SIZE(devices); i++) {
+		if (i)
+			moor_kunit_replug(test, devices[i].no_features);
+		moor_pair_open(test, &pair);
+		access = &nic->qps[pair.qp->qpn % BIT(FAKE_QP_INDEX_BITS)].access;
+		attr.qp_access_flags = IB_ACCESS_REMOTE_WRITE | flush;
+		KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
+		KUNIT_EXPECT_EQ(test, *access, devices[i].access);
+		KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0,
+						    &init), 0);
+		KUNIT_EXPECT_EQ(test, seen.qp_access_flags, attr.qp_access_flags);
+		/* What is not named stays, and what is may be taken away. */
+		KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
+		KUNIT_EXPECT_EQ(test, *access, devices[i].access);
+		attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
+		KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTS,
+					   TO_RTS | IB_QP_ACCESS_FLAGS), 0);
+		KUNIT_EXPECT_EQ(test, *access, MOOR_ACCESS_REMOTE_READ);
+		moor_pair_close(test, &pair);
+	}
+	KUNIT_EXPECT_EQ(test, nic->violations, 0);
+}
+
 #define UC_TO_RTR	(IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN)
 #define UC_TO_RTS	(IB_QP_STATE | IB_QP_SQ_PSN)
 
@@ -510,6 +555,7 @@ static struct kunit_case qp_cases[] = {
 	KUNIT_CASE(qp_undo_refused),
 	KUNIT_CASE(qp_exhaustion),
 	KUNIT_CASE(qp_states),
+	KUNIT_CASE(qp_access),
 	KUNIT_CASE(qp_uc),
 	KUNIT_CASE(qp_no_uc),
 	KUNIT_CASE_PARAM(qp_modify_bad, modify_gen_params),

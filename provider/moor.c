@@ -213,6 +213,7 @@ static int init_context(struct moor_context *ctx,
 		unmap_doze(ctx);
 		return err;
 	}
+	ctx->features = resp->features;
 	ctx->null_lkey = resp->null_lkey;
 	ctx->max_inline = resp->max_inline;
 	pthread_mutex_init(&ctx->lock, NULL);

@@ -69,6 +69,7 @@ struct moor_registration {
  * struct moor_context - an open device
  * @vctx: the common part
  * @doze: the dozing word; a constant zero if the device never dozes
+ * @features: MOOR_FEATURE_* of the device
  * @null_lkey: key of the null MR (HWI NUL-1)
  * @max_inline: bytes of inline data a WQE may have
  * @max_wr: entries of a work queue
@@ -85,6 +86,7 @@ struct moor_registration {
 struct moor_context {
 	struct verbs_context vctx;
 	const __le32 *doze;
+	uint64_t features;
 	uint32_t null_lkey;
 	uint32_t max_inline;
 	uint32_t max_wr;
@@ -498,7 +500,7 @@ int moor_wq_post_recv(struct moor_wq *wq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
 
 /* wr.c */
-int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
-		       uint64_t send_ops);
+int moor_qp_set_wr_ops(const struct moor_context *ctx, struct ibv_qp_ex *qp,
+		       enum ibv_qp_type type, uint64_t send_ops);
 
 #endif /* MOOR_PROVIDER_H */

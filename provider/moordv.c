@@ -53,6 +53,8 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 #define SUPPORTED_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
+			  IBV_ACCESS_FLUSH_GLOBAL | \
+			  IBV_ACCESS_FLUSH_PERSISTENT | \
 			  IBV_ACCESS_OPTIONAL_RANGE)
 
 /* Flags that cannot be had, and those that cannot be left out. */

@@ -68,7 +68,8 @@ int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
  * same, and programs pass the MR's flags.
  */
 #define BIND_RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-			 IBV_ACCESS_REMOTE_ATOMIC)
+			 IBV_ACCESS_REMOTE_ATOMIC | \
+			 IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT)
 #define BIND_FLAGS	(BIND_RIGHTS | IBV_ACCESS_LOCAL_WRITE | \
 			 IBV_ACCESS_ZERO_BASED)
 

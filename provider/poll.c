@@ -20,6 +20,8 @@ static const uint8_t send_wc_opcodes[] = {
 	[MOOR_WQE_FETCH_ADD]	= IBV_WC_FETCH_ADD,
 	[MOOR_WQE_LOCAL_INV]	= IBV_WC_LOCAL_INV,
 	[MOOR_WQE_BIND_MW]	= IBV_WC_BIND_MW,
+	[MOOR_WQE_ATOMIC_WRITE]	= IBV_WC_ATOMIC_WRITE,
+	[MOOR_WQE_FLUSH]	= IBV_WC_FLUSH,
 };
 
 /* Bit 7 tells which queue it is of, whatever the status and the other bits. */

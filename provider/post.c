@@ -18,12 +18,18 @@
 #define OP_RC		(1 << 6)	/* of RC alone (HWI UC-1) */
 #define OP_KNOWN	(1 << 7)
 #define OP_UD		(1 << 8)	/* of UD, too (HWI UD-1) */
+#define OP_PLACED	(1 << 9)	/* of devices that have it (HWI MPE-2) */
 
 struct op_info {
 	uint8_t opcode;
 	uint16_t traits;
 };
 
+/*
+ * IBV_WR_FLUSH is not here: struct ibv_send_wr has no place for how much is to be
+ * flushed and for whom, and a guess would promise what nobody asked for. There is
+ * ibv_wr_flush().
+ */
 static const struct op_info ops[] = {
 	[IBV_WR_RDMA_WRITE] = { MOOR_WQE_WRITE,
 				OP_KNOWN | OP_REMOTE | OP_GATHERS },
@@ -42,6 +48,9 @@ static const struct op_info ops[] = {
 	[IBV_WR_LOCAL_INV] = { MOOR_WQE_LOCAL_INV,
 				OP_KNOWN | OP_LOCAL | OP_INV },
 	[IBV_WR_BIND_MW] = { MOOR_WQE_BIND_MW, OP_KNOWN | OP_LOCAL },
+	[IBV_WR_ATOMIC_WRITE] = { MOOR_WQE_ATOMIC_WRITE,
+				OP_KNOWN | OP_REMOTE | OP_GATHERS | OP_RC |
+				OP_PLACED },
 };
 
 static_assert((int)IBV_SEND_FENCE == 1 << 0 && (int)IBV_SEND_SIGNALED == 1 << 1 &&
@@ -125,6 +134,10 @@ static bool has_op(const struct moor_qp *qp, uint16_t traits)
 {
 	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
 		return traits & OP_UD;
+	if (traits & OP_PLACED &&
+	    !(to_moor_context(qp->vqp.qp.context)->features &
+	      MOOR_FEATURE_ATOMIC_WRITE))
+		return false;
 	return traits & OP_KNOWN &&
 	       (!(traits & OP_RC) || qp->vqp.qp.qp_type != IBV_QPT_UC);
 }

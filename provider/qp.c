@@ -257,12 +257,12 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 	return err;
 }
 
-static int init_wr_ops(struct moor_qp *qp,
+static int init_wr_ops(const struct moor_context *ctx, struct moor_qp *qp,
 		       const struct ibv_qp_init_attr_ex *attr)
 {
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return 0;
-	return moor_qp_set_wr_ops(&qp->vqp.qp_ex, attr->qp_type,
+	return moor_qp_set_wr_ops(ctx, &qp->vqp.qp_ex, attr->qp_type,
 				  attr->send_ops_flags);
 }
 
@@ -288,7 +288,7 @@ static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 	if (!err)
 		err = check_attr(&ctx->vctx.context, attr);
 	if (!err)
-		err = init_wr_ops(qp, attr);
+		err = init_wr_ops(ctx, qp, attr);
 	if (err)
 		return err;
 	if (to_moor_pd(attr->pd)->contained)

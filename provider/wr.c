@@ -26,6 +26,19 @@
 			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
 			 IBV_QP_EX_WITH_SEND_WITH_INV)
 
+static_assert((int)IBV_FLUSH_GLOBAL == (int)MOOR_FLUSH_GLOBAL &&
+	      (int)IBV_FLUSH_PERSISTENT == (int)MOOR_FLUSH_PERSISTENT &&
+	      (int)IBV_FLUSH_RANGE == (int)MOOR_FLUSH_RANGE &&
+	      (int)IBV_FLUSH_MR == (int)MOOR_FLUSH_REGION,
+	      "wr_flush() hands them on as they are");
+
+#define FLUSH_TYPES	(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)
+#define FLUSH_FEATURES	(MOOR_FEATURE_FLUSH_GLOBAL | \
+			 MOOR_FEATURE_FLUSH_PERSISTENT)
+
+/* HWI MPE-2 */
+#define ATOMIC_WRITE_BYTES	8
+
 static void wr_start(struct ibv_qp_ex *ibqp)
 {
 	struct moor_qp *qp = to_moor_qp_ex(ibqp);
@@ -172,6 +185,57 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 	wr_atomic(qp, MOOR_WQE_FETCH_ADD, rkey, remote_addr, add, 0);
 }
 
+/* There is no such flush, or none of that length (HWI MPE-5). */
+static bool flush_is_wrong(size_t length, uint8_t type, uint8_t level)
+{
+	return !type || type & ~FLUSH_TYPES || level > IBV_FLUSH_MR ||
+	       (level == IBV_FLUSH_RANGE && length > UINT32_MAX);
+}
+
+/* Of a whole region the length is not looked at: programs pass anything. */
+static void wr_flush(struct ibv_qp_ex *ibqp, uint32_t rkey,
+		     uint64_t remote_addr, size_t length, uint8_t type,
+		     uint8_t level)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = wr_begin_remote(qp, MOOR_WQE_FLUSH, rkey,
+						  remote_addr);
+	struct moor_wqe_flush *flush;
+
+	if (unlikely(!wqe))
+		return;
+	if (unlikely(flush_is_wrong(length, type, level))) {
+		wr_fail(qp, EINVAL);
+		return;
+	}
+	flush = moor_wqe_segment(qp, wqe);
+	*flush = (struct moor_wqe_flush){
+		.length = htole32(level == IBV_FLUSH_RANGE ? length : 0),
+		.type = type,
+		.level = level,
+	};
+}
+
+/* Brings its data: of every send queue a slot has room for them. */
+static void wr_atomic_write(struct ibv_qp_ex *ibqp, uint32_t rkey,
+			    uint64_t remote_addr, const void *data)
+{
+	struct moor_qp *qp = to_moor_qp_ex(ibqp);
+	struct moor_sq_wqe *wqe = wr_begin_remote(qp, MOOR_WQE_ATOMIC_WRITE,
+						  rkey, remote_addr);
+
+	if (unlikely(!wqe))
+		return;
+	memcpy(moor_wqe_data(qp, wqe), data, ATOMIC_WRITE_BYTES);
+	wqe->flags |= MOOR_WQE_FLAG_INLINE;
+	wqe->inline_length = htole32(ATOMIC_WRITE_BYTES);
+}
+
+static_assert(sizeof(struct moor_sq_wqe) + sizeof(struct moor_wqe_xrc) +
+	      sizeof(struct moor_wqe_flush) <= 1 << MOOR_MIN_LOG_SQ_STRIDE &&
+	      sizeof(struct moor_wqe_flush) >= ATOMIC_WRITE_BYTES,
+	      "FLUSH and ATOMIC_WRITE fit into the smallest slot");
+
 static void wr_inv(struct ibv_qp_ex *qp, uint8_t opcode, uint32_t rkey)
 {
 	struct moor_sq_wqe *wqe = wr_begin(to_moor_qp_ex(qp), opcode);
@@ -217,7 +281,21 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
 		moor_put_srqn(wqe, remote_srqn);
 }
 
-static uint64_t ops_of_type(enum ibv_qp_type type)
+/* HWI MPE-1: of RC and XRC, where the device has them. */
+static uint64_t placement_ops(const struct moor_context *ctx)
+{
+	uint64_t ops = 0;
+
+	if (ctx->features & FLUSH_FEATURES)
+		ops |= IBV_QP_EX_WITH_FLUSH;
+	if (ctx->features & MOOR_FEATURE_ATOMIC_WRITE &&
+	    ctx->max_inline >= ATOMIC_WRITE_BYTES)
+		ops |= IBV_QP_EX_WITH_ATOMIC_WRITE;
+	return ops;
+}
+
+static uint64_t ops_of_type(const struct moor_context *ctx,
+			    enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_UD:
@@ -225,7 +303,7 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 	case IBV_QPT_UC:
 		return UC_OPS;
 	default:
-		return RC_OPS;
+		return RC_OPS | placement_ops(ctx);
 	}
 }
 
@@ -240,6 +318,12 @@ static bool wqe_scatters(const struct moor_sq_wqe *wqe)
 	return wqe->opcode == MOOR_WQE_READ || wqe_is_atomic(wqe);
 }
 
+/* An ATOMIC_WRITE brings its data; SGEs in their place would be sent as data. */
+static bool wqe_is_complete(const struct moor_sq_wqe *wqe)
+{
+	return wqe->flags & MOOR_WQE_FLAG_INLINE;
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey, uint64_t addr,
 		       uint32_t length)
 {
@@ -248,6 +332,10 @@ static void wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey, uint64_t addr,
 
 	if (unlikely(!wqe))
 		return;
+	if (unlikely(wqe_is_complete(wqe))) {
+		wr_fail(qp, EINVAL);
+		return;
+	}
 	moor_set_sge(moor_wqe_data(qp, wqe), addr, length, lkey);
 	wqe->num_sge = 1;
 }
@@ -263,7 +351,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t num_sge,
 	if (unlikely(!wqe))
 		return;
 	to = moor_wqe_data(qp, wqe);
-	if (unlikely(num_sge > (wqe_is_atomic(wqe) ? 1 : qp->sq.max_sge))) {
+	if (unlikely(wqe_is_complete(wqe) ||
+		     num_sge > (wqe_is_atomic(wqe) ? 1 : qp->sq.max_sge))) {
 		wr_fail(qp, EINVAL);
 		return;
 	}
@@ -284,7 +373,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ibqp, size_t num_buf,
 
 	if (unlikely(!wqe))
 		return;
-	if (unlikely(wqe_scatters(wqe))) {
+	if (unlikely(wqe_scatters(wqe) || wqe_is_complete(wqe))) {
 		wr_fail(qp, EINVAL);
 		return;
 	}
@@ -310,16 +399,17 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 
 /**
  * moor_qp_set_wr_ops - set the functions of an extended QP
+ * @ctx: what the device has
  * @qp: the QP
  * @type: its type
  * @send_ops: IBV_QP_EX_WITH_* that it is to have
  *
  * Returns 0, or EOPNOTSUPP if one of them is not supported.
  */
-int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
-		       uint64_t send_ops)
+int moor_qp_set_wr_ops(const struct moor_context *ctx, struct ibv_qp_ex *qp,
+		       enum ibv_qp_type type, uint64_t send_ops)
 {
-	if (!check_comp_mask(send_ops, ops_of_type(type)))
+	if (!check_comp_mask(send_ops, ops_of_type(ctx, type)))
 		return EOPNOTSUPP;
 
 	qp->wr_start = wr_start;
@@ -353,5 +443,9 @@ int moor_qp_set_wr_ops(struct ibv_qp_ex *qp, enum ibv_qp_type type,
 		qp->wr_bind_mw = wr_bind_mw;
 	if (send_ops & IBV_QP_EX_WITH_SEND_WITH_INV)
 		qp->wr_send_inv = wr_send_inv;
+	if (send_ops & IBV_QP_EX_WITH_FLUSH)
+		qp->wr_flush = wr_flush;
+	if (send_ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		qp->wr_atomic_write = wr_atomic_write;
 	return 0;
 }

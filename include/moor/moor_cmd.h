@@ -266,6 +266,8 @@ struct moor_cmd_modify_qp {
 	__u8 dgid[16];
 	__le32 qkey;
 	__le16 pkey_index;	/* 0 (HWI UD-6) */
+	__u8 access_high;	/* bits 15:8 of MOOR_ACCESS_FLUSH_* */
+	__u8 reserved1;
 };
 
 struct moor_cmd_query_qp {

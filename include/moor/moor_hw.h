@@ -18,7 +18,7 @@
 
 /* HWI VER-6: version of the interface. Another major number is another interface. */
 #define MOOR_HW_VERSION_MAJOR	1
-#define MOOR_HW_VERSION_MINOR	5
+#define MOOR_HW_VERSION_MINOR	6
 
 /* HWI PCI-1: identity (the range 1af4:10f0-10ff is free for experiments). */
 #define MOOR_PCI_VENDOR_ID	0x1af4
@@ -103,6 +103,9 @@
 #define MOOR_FEATURE_SRQ		MOOR_BIT(11)
 #define MOOR_FEATURE_UD			MOOR_BIT(12)
 #define MOOR_FEATURE_XRC		MOOR_BIT(13)
+#define MOOR_FEATURE_ATOMIC_WRITE	MOOR_BIT(14)
+#define MOOR_FEATURE_FLUSH_GLOBAL	MOOR_BIT(15)
+#define MOOR_FEATURE_FLUSH_PERSISTENT	MOOR_BIT(16)
 
 enum moor_fatal_code {
 	MOOR_FATAL_NONE			= 0,

@@ -71,7 +71,9 @@ enum moor_mrc_type {
 #define MOOR_ACCESS_MW_BIND		MOOR_BIT(4)
 #define MOOR_ACCESS_RELAXED_ORDERING	MOOR_BIT(5)
 #define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)	/* feature ODP (HWI ODP-6) */
-#define MOOR_ACCESS_ALL			MOOR_MASK(6, 0)
+#define MOOR_ACCESS_FLUSH_GLOBAL	MOOR_BIT(8)	/* these two, too */
+#define MOOR_ACCESS_FLUSH_PERSISTENT	MOOR_BIT(9)
+#define MOOR_ACCESS_ALL			(MOOR_MASK(6, 0) | MOOR_MASK(9, 8))
 
 /*
  * HWI KEY-1: a key is an index into the context table in its upper

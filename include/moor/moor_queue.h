@@ -24,6 +24,8 @@ enum moor_wqe_opcode {
 	MOOR_WQE_LOCAL_INV	= 0x08,
 	MOOR_WQE_BIND_MW	= 0x09,
 	MOOR_WQE_REG_MR		= 0x0a,
+	MOOR_WQE_ATOMIC_WRITE	= 0x0b,
+	MOOR_WQE_FLUSH		= 0x0c,
 };
 
 #define MOOR_WQE_FLAG_SIGNALED	MOOR_BIT(0)
@@ -101,6 +103,23 @@ struct moor_wqe_reg {
 	__le32 access;		/* MOOR_ACCESS_*, but for MW_BIND (HWI FR-8) */
 	__le64 length;
 	struct moor_xlat xlat;
+};
+
+/* FLUSH (HWI MPE-5); no SGE follows. */
+struct moor_wqe_flush {
+	__le32 length;		/* bytes from @remote_addr on; not looked at with REGION */
+	__u8 type;		/* MOOR_FLUSH_GLOBAL, MOOR_FLUSH_PERSISTENT */
+	__u8 level;		/* enum moor_flush_level */
+	__u8 reserved1[10];
+};
+
+/* The values of enum ib_placement_type and ib_selectivity_level. */
+#define MOOR_FLUSH_GLOBAL	MOOR_BIT(0)	/* till all see it */
+#define MOOR_FLUSH_PERSISTENT	MOOR_BIT(1)	/* till it outlives a loss of power */
+
+enum moor_flush_level {
+	MOOR_FLUSH_RANGE	= 0,
+	MOOR_FLUSH_REGION	= 1,	/* all of the MR or window */
 };
 
 struct moor_rq_wqe {
@@ -195,6 +214,7 @@ _Static_assert(sizeof(struct moor_sq_wqe) == 32, "HWI WQ-6");
 _Static_assert(sizeof(struct moor_rq_wqe) == 16, "HWI WQ-10");
 _Static_assert(sizeof(struct moor_wqe_ud) == 48, "HWI UD-1");
 _Static_assert(sizeof(struct moor_wqe_xrc) == 16, "HWI XRC-3");
+_Static_assert(sizeof(struct moor_wqe_flush) == 16, "HWI MPE-5");
 _Static_assert(sizeof(struct moor_cqe) == 64, "HWI CQ-4");
 
 #endif /* MOOR_QUEUE_H */

@@ -477,6 +477,20 @@ bool dma_write(struct dma_map *map, uint64_t addr, const void *from,
 	return true;
 }
 
+bool dma_map_sync(struct dma_map *map)
+{
+	bool good = true;
+	unsigned int i;
+
+	for (i = 0; i < MAX_BACKINGS; i++) {
+		struct backing *b = &map->backings[i];
+
+		if (b->base && b->writable && msync(b->base, b->size, MS_SYNC))
+			good = false;
+	}
+	return good;
+}
+
 uint64_t dma_map_generation(const struct dma_map *map)
 {
 	return map->generation;

@@ -69,6 +69,12 @@ bool dma_read(struct dma_map *map, void *to, uint64_t addr, uint64_t len);
 bool dma_write(struct dma_map *map, uint64_t addr, const void *from,
 	       uint64_t len);
 
+/*
+ * All that was written goes to the files: what outlives the machine is among them.
+ * Return: false when one of them did not take it.
+ */
+bool dma_map_sync(struct dma_map *map);
+
 /* Changes whenever a pointer from dma_map_ptr() may have become stale. */
 uint64_t dma_map_generation(const struct dma_map *map);
 

@@ -71,7 +71,7 @@ static const char *bind_rule(uint8_t syndrome)
 	static const char *const rules[] = {
 		[MOOR_SYN_KEY] = "HWI MW-2 or MW-8",
 		[MOOR_SYN_PD] = "HWI MW-4 or MW-9",
-		[MOOR_SYN_RIGHTS] = "HWI MW-10 to MW-12",
+		[MOOR_SYN_RIGHTS] = "HWI MW-10 to MW-12 or MW-19",
 		[MOOR_SYN_BOUNDS] = "HWI MW-13",
 		[MOOR_SYN_LENGTH] = "HWI MW-7",
 		[MOOR_SYN_WINDOW] = "HWI MW-5",

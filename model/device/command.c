@@ -105,6 +105,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_MODIFY_QP] = {
 		.name = "MODIFY_QP", .run = qp_modify,
 		.size = sizeof(struct moor_cmd_modify_qp),
+		.reserved = { RESERVED(moor_cmd_modify_qp, reserved1) },
 	},
 	[MOOR_CMD_QUERY_QP] = {
 		.name = "QUERY_QP", .run = qp_query,

@@ -101,12 +101,16 @@ static void fill_filter(struct moor_cmd_filter *filter, struct input *in)
 
 static void fill_modify(struct moor_cmd_modify_qp *modify, struct input *in)
 {
+	uint8_t access;
+
 	modify->qpn = WORLD_QPN(input_below(in, 4));
 	modify->mask = input_u16(in);
 	modify->state = (uint8_t)input_below(in, 8);
 	modify->path_mtu = (uint8_t)(1 + input_below(in, 5));
 	modify->dest_qpn = WORLD_QPN(input_below(in, 4));
-	modify->access = (uint8_t)(input_below(in, 8) << 1);
+	access = input_u8(in);
+	modify->access = (uint8_t)(access % 8 << 1);
+	modify->access_high = access >> 5;
 	modify->max_rd_atomic = (uint8_t)input_below(in, 18);
 	modify->max_dest_rd_atomic = (uint8_t)input_below(in, 18);
 	modify->timeout = (uint8_t)input_below(in, 33);

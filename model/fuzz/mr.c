@@ -98,6 +98,7 @@ static void check_grant(const struct mr_grant *grant,
 {
 	const struct moor_mr_context *e = entry_of(key >> 16);
 	const struct moor_mr_context *mr = entry_of(grant->index);
+	const struct mw_binding *b;
 	uint64_t first = grant->first - le64toh(mr->xlat.offset);
 
 	if (e->pd != actor->pd || mr->pd != actor->pd ||
@@ -109,8 +110,13 @@ static void check_grant(const struct mr_grant *grant,
 		abort();
 	if ((__uint128_t)first + len > mr->length)
 		abort();
-	if (e != mr)
+	if (e != mr) {
+		b = &w->nic->mr->window[(key >> 16) - NIC_MR_CONSUMER_FIRST];
+		if ((b->access & need) != need || addr < b->iova ||
+		    (__uint128_t)addr + len > (__uint128_t)b->iova + b->length)
+			abort();
 		return;
+	}
 	if ((mr->access & need) != need || addr < mr->iova ||
 	    (__uint128_t)addr + len > (__uint128_t)mr->iova + mr->length ||
 	    first != addr - mr->iova)
@@ -154,17 +160,48 @@ static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
 	}
 }
 
+/* All that a key names, to be flushed: nothing is looked for in tables (HWI MPE-8). */
+static void flush_by_key(struct input *in)
+{
+	uint8_t how = input_u8(in);
+	uint32_t key = some_key(in), need = 0;
+	const struct moor_mr_context *e = entry_of(key >> 16);
+	struct qp *qp = world_qp(how & 1);
+	uint64_t addr = e->iova, len = e->length;
+	const struct mw_binding *b;
+	struct mr_grant grant;
+
+	need |= how & 2 ? MOOR_ACCESS_FLUSH_GLOBAL : 0;
+	need |= how & 4 ? MOOR_ACCESS_FLUSH_PERSISTENT : 0;
+	if (!qp || !need ||
+	    mr_grant_whole(w->nic, &qp->actor, key, need, &grant))
+		return;
+	if (grant.kind == MR_KIND_ALL && !qp->actor.kernel)
+		abort();
+	if (grant.kind != MR_KIND_TABLE || w->nic->mr->strict)
+		return;
+	if (key >> 16 >= NIC_MR_CONSUMER_FIRST) {
+		b = &w->nic->mr->window[(key >> 16) - NIC_MR_CONSUMER_FIRST];
+		addr = b->iova;
+		len = b->length;
+	}
+	check_grant(&grant, &qp->actor, key, addr, len, need);
+	fuzz_reached++;
+}
+
 static void access_by_key(struct input *in)
 {
 	static const uint32_t needs[] = {
 		0, MOOR_ACCESS_LOCAL_WRITE, MOOR_ACCESS_REMOTE_READ,
 		MOOR_ACCESS_REMOTE_WRITE, MOOR_ACCESS_REMOTE_ATOMIC,
+		MOOR_ACCESS_FLUSH_GLOBAL, MOOR_ACCESS_FLUSH_PERSISTENT,
+		WORLD_FLUSH,
 	};
 	uint8_t how = input_u8(in);
 	struct qp *qp = world_qp(how & 1);
 	struct mr_actor other = { .qpn = 77, .pd = WORLD_PD, .kernel = true };
 	const struct mr_actor *actor = qp && how & 2 ? &qp->actor : &other;
-	uint32_t need = needs[(how >> 2 & 15) % 5], key = some_key(in);
+	uint32_t need = needs[how >> 2 & 7], key = some_key(in);
 	const struct moor_mr_context *e = entry_of(key >> 16);
 	uint64_t addr = some_number(in), len = some_number(in);
 	struct mr_grant grant;
@@ -199,7 +236,8 @@ static void bind_window(struct input *in)
 	uint32_t key = some_key(in);
 	struct mw_request req = {
 		.mw_key = key, .new_key = key ^ (how >> 1 & 3),
-		.mr_lkey = some_key(in), .access = how >> 4 & 0x0e,
+		.mr_lkey = some_key(in),
+		.access = (how >> 4 & 0x0e) | (how & 0xc0u) << 2,
 		.addr = page_addr(PAGE_DATA) + (some_number(in) & 0x7fff),
 		.length = some_number(in),
 	};
@@ -368,7 +406,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	world_connect();
 	world_enter_regions();
 	while (input_left(&in) && w->runs) {
-		switch (input_below(&in, 12)) {
+		switch (input_below(&in, 13)) {
 		case 0:
 		case 1:
 		case 2:
@@ -386,6 +424,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 7:
 			move(&in);
+			break;
+		case 12:
+			flush_by_key(&in);
 			break;
 		default:
 			common_step(&in);

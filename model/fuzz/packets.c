@@ -53,6 +53,9 @@ static void check_encoding(const struct packet *p, const struct frame *f)
 	    q.dest_qpn != p->dest_qpn || q.length != p->length ||
 	    (packet_form(p)->headers & PACKET_HAS_AETH &&
 	     (q.syndrome != p->syndrome || q.msn != p->msn)) ||
+	    (packet_form(p)->headers & PACKET_HAS_FETH &&
+	     (q.flush_type != p->flush_type ||
+	      q.flush_level != p->flush_level)) ||
 	    (world_is_xrc() && packet_asks(p) && q.srqn != p->srqn) ||
 	    (w->qp_type == MOOR_QP_UD && (q.qkey != p->qkey || q.src_qpn != p->src_qpn)))
 		abort();
@@ -257,7 +260,7 @@ static uint8_t some_opcode(struct input *in)
 
 static void fill_headers(struct packet *p, struct input *in)
 {
-	uint8_t headers = packet_form(p)->headers;
+	uint16_t headers = packet_form(p)->headers;
 
 	if (w->qp_type == MOOR_QP_UD) {
 		p->qkey = WORLD_QKEY;
@@ -267,6 +270,11 @@ static void fill_headers(struct packet *p, struct input *in)
 		p->srqn = input_u8(in);
 		p->srqn = p->srqn < 0xf0 ? WORLD_SRQN + (p->srqn & 1) :
 					   (uint32_t)some_number(in) & 0xffffff;
+	}
+	if (headers & PACKET_HAS_FETH) {
+		p->flush_type = input_u8(in);
+		p->flush_level = p->flush_type >> 4 & 3;
+		p->flush_type &= 0x0f;
 	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		p->addr = page_addr(PAGE_DATA) + input_u8(in) * 64ull;
@@ -360,6 +368,7 @@ static void reconnect(struct input *in)
 	cmd.mask |= MOOR_QP_ATTR_ACCESS;
 	cmd.state = MOOR_QPS_INIT;
 	cmd.access = how & 2 ? more & 0x0e : 0x0e;
+	cmd.access_high = how & 2 ? more >> 6 : 3;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
 		.mask = MOOR_MASK(14, 0) & ~(MOOR_QP_ATTR_ACCESS |

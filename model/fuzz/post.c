@@ -48,10 +48,23 @@ static void fill_bind(void *segment, struct input *in)
 	bind->mw_key = key;
 	bind->new_key = key ^ (1u + (how >> 3 & 1));
 	bind->mr_lkey = some_lkey(in);
-	bind->access = how & 0x10 ? 0x0e : input_u8(in);
+	bind->access = how & 0x10 ? WORLD_FLUSH | 0x0e : input_u8(in);
 	bind->access |= how & 0x20 ? (uint32_t)MOOR_BIND_ZERO_BASED : 0;
 	bind->addr = some_place(in);
 	bind->length = some_length(in);
+}
+
+/* Types and levels that there are, mostly. */
+static void fill_flush(void *segment, struct input *in)
+{
+	uint8_t how = input_u8(in);
+	struct moor_wqe_flush *flush = segment;
+
+	flush->type = how & 8 ? how & 7 : 1 + (how & 3) % 3;
+	flush->level = how >> 4 & (how & 0x40 ? 3 : 1);
+	flush->length = some_length(in);
+	if (how & 0x80)
+		flush->reserved1[how & 7] = input_u8(in);
 }
 
 void choose_queues(uint8_t how)
@@ -105,7 +118,7 @@ bool post_send(struct input *in)
 	struct moor_sq_wqe *wqe = next_send(i);
 	uint8_t *segment = (uint8_t *)(wqe + 1);
 
-	wqe->opcode = (how & 0x7f) % 12;
+	wqe->opcode = (how & 0x7f) % 14;
 	wqe->flags = shape & 7 ? shape & 7 : MOOR_WQE_FLAG_SIGNALED;
 	wqe->wr_id = how;
 	if (w->qp_type == MOOR_QP_UD) {
@@ -141,8 +154,17 @@ bool post_send(struct input *in)
 		} else if (shape & 0x40) {
 			wqe->flags |= MOOR_WQE_FLAG_INLINE;
 			wqe->inline_length = some_length(in);
+		} else if (wqe->opcode == MOOR_WQE_FLUSH) {
+			wqe->num_sge = 0;
+			fill_flush(segment, in);
 		} else {
 			fill_sges((struct moor_sge *)segment, wqe->num_sge, in);
+		}
+		/* Of eight bytes, mostly, at an address that will do. */
+		if (wqe->opcode == MOOR_WQE_ATOMIC_WRITE && !(shape & 0x80)) {
+			wqe->remote_addr &= ~7ull;
+			if (wqe->num_sge == 1)
+				((struct moor_sge *)segment)->length = 8;
 		}
 		break;
 	}

@@ -166,7 +166,8 @@ static void write_entry(struct input *in)
 	if (!window)
 		key |= how >> 7;
 	if (type == MOOR_MRC_TYPE_MR) {
-		e.access = 0x3f & ~(odd & 0x1fu);
+		e.access = (WORLD_FLUSH | 0x3f) & ~(odd & 0x1fu) &
+			   ~((odd & 3u) << 8);
 		e.xlat = some_xlat(in);
 		e.iova = how & 8 ? some_number(in) : page_addr(PAGE_DATA);
 		e.length = how & 16 ? some_number(in) : 4 * MOOR_PAGE_SIZE;

@@ -7,17 +7,20 @@
 
 static void change_qp(struct input *in)
 {
-	uint8_t how = input_u8(in);
+	uint8_t how = input_u8(in), access;
 	struct moor_cmd_modify_qp cmd = {
 		.hdr.opcode = MOOR_CMD_MODIFY_QP, .qpn = WORLD_QPN(how & 1),
 		.mask = input_u16(in), .state = how >> 1 & 7,
 		.path_mtu = 1 + (how >> 4 & 3), .dest_qpn = WORLD_QPN(how >> 6 & 1),
-		.access = input_u8(in) & 0x0e, .timeout = 3, .retry_cnt = 1,
+		.timeout = 3, .retry_cnt = 1,
 		.rnr_retry = how >> 5, .max_rd_atomic = how >> 7,
 		.max_dest_rd_atomic = 1, .dgid = { 0xfe, 0x80 },
 		.qkey = WORLD_QKEY + (how >> 7),
 	};
 
+	access = input_u8(in);
+	cmd.access = access & 0x0e;
+	cmd.access_high = access >> 6;
 	command(&cmd, sizeof(cmd));
 }
 

@@ -425,6 +425,7 @@ void connect_qp(unsigned int i)
 	cmd.state = MOOR_QPS_INIT;
 	cmd.access = MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ |
 		     MOOR_ACCESS_REMOTE_ATOMIC;
+	cmd.access_high = WORLD_FLUSH >> 8;
 	modify_qp(&cmd, i);
 	cmd = (struct moor_cmd_modify_qp){
 		.mask = MOOR_MASK(14, 0) & ~(MOOR_QP_ATTR_ACCESS |
@@ -486,7 +487,8 @@ void world_enter_regions(void)
 {
 	uint64_t *table = world_ptr(page_addr(PAGE_TABLE));
 	struct moor_mr_context e = {
-		.pd = WORLD_PD, .access = 0x1f, .iova = page_addr(PAGE_DATA),
+		.pd = WORLD_PD, .access = WORLD_FLUSH | 0x1f,
+		.iova = page_addr(PAGE_DATA),
 		.length = 8 * MOOR_PAGE_SIZE, .xlat = flat(page_addr(PAGE_DATA)),
 	};
 	unsigned int i;

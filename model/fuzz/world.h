@@ -45,6 +45,7 @@ enum world_page {
 #define WORLD_SRQN	0x3005u
 #define WORLD_XRCD	9u
 #define WORLD_QKEY	0x1234u
+#define WORLD_FLUSH	(MOOR_ACCESS_FLUSH_GLOBAL | MOOR_ACCESS_FLUSH_PERSISTENT)
 
 struct parts;
 

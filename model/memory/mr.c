@@ -210,6 +210,26 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 	return MOOR_SYN_NONE;
 }
 
+uint8_t mr_grant_whole(struct nic *nic, const struct mr_actor *actor,
+		       uint32_t key, uint32_t need, struct mr_grant *grant)
+{
+	uint32_t index = key_index(key);
+	struct moor_mr_context entry;
+	uint64_t addr = 0, len = 0;
+	struct mr_dynamic *dyn;
+	struct xlat xlat;
+
+	/* Whether it is one at all, and whose, is not known by this. */
+	dyn = mr_find_entry(nic, index, &entry, &xlat);
+	if (dyn && is_window(dyn->word)) {
+		mw_range(nic, index, &addr, &len);
+	} else if (dyn) {
+		addr = le64toh(entry.iova);
+		len = le64toh(entry.length);
+	}
+	return mr_grant_access(nic, actor, key, addr, len, need, grant);
+}
+
 uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		     uint64_t *len, uint8_t **ptr)
 {

@@ -53,6 +53,10 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 			uint32_t key, uint64_t addr, uint64_t len,
 			uint32_t need, struct mr_grant *grant);
 
+/* The same for all of the MR or window that @key names. */
+uint8_t mr_grant_whole(struct nic *nic, const struct mr_actor *actor,
+		       uint32_t key, uint32_t need, struct mr_grant *grant);
+
 /**
  * mr_grant_ptr() - the checks of HWI ACC-13 and ACC-14, and the host address
  * @nic:   the NIC

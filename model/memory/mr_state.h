@@ -7,7 +7,9 @@
 #include "memory/mr.h"
 
 #define REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ | \
-			 MOOR_ACCESS_REMOTE_ATOMIC)
+			 MOOR_ACCESS_REMOTE_ATOMIC | \
+			 MOOR_ACCESS_FLUSH_GLOBAL | \
+			 MOOR_ACCESS_FLUSH_PERSISTENT)
 #define WRITING_RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
 			 MOOR_ACCESS_REMOTE_ATOMIC)
 
@@ -34,7 +36,7 @@ struct mw_binding {
 	uint32_t mr_index;
 	uint32_t mr_epoch;	/* of the MR it was bound to */
 	uint32_t qpn;		/* type 2: bound on; type 1: bound through */
-	uint32_t access;	/* MOOR_ACCESS_REMOTE_* */
+	uint32_t access;	/* MOOR_ACCESS_REMOTE_*, MOOR_ACCESS_FLUSH_* */
 	uint64_t iova;		/* of its first byte, as peers name it */
 	uint64_t length;
 	uint64_t mr_offset;	/* of its first byte in the MR */
@@ -107,5 +109,7 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 void mw_unbind(struct nic *nic, uint32_t index);
 /* Fills in what MR_QUERY says of a binding. */
 void mw_query(struct nic *nic, uint32_t index, struct moor_cpl_mr_query *out);
+/* The range of a window, if it is bound; else it is not to be relied on. */
+void mw_range(struct nic *nic, uint32_t index, uint64_t *addr, uint64_t *len);
 
 #endif /* MODEL_MR_STATE_H */

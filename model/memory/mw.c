@@ -103,7 +103,15 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 	return MOOR_SYN_NONE;
 }
 
-/* HWI MW-8 to MW-13; fills in the binding's place in the MR. */
+void mw_range(struct nic *nic, uint32_t index, uint64_t *addr, uint64_t *len)
+{
+	const struct mw_binding *b = binding_of(nic, index);
+
+	*addr = b->iova;
+	*len = b->length;
+}
+
+/* HWI MW-8 to MW-13, MW-19; fills in the binding's place in the MR. */
 static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 			const struct mw_request *req, struct mw_binding *b)
 {
@@ -121,6 +129,7 @@ static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_PD;
 	if (!(le32toh(entry.access) & MOOR_ACCESS_MW_BIND) ||
 	    (rights & ~(uint32_t)REMOTE_RIGHTS) ||
+	    (rights & ~le32toh(entry.access) & MOOR_ACCESS_FLUSH_PERSISTENT) ||
 	    ((rights & WRITING_RIGHTS) &&
 	     !(le32toh(entry.access) & MOOR_ACCESS_LOCAL_WRITE)))
 		return MOOR_SYN_RIGHTS;

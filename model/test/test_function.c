@@ -89,7 +89,7 @@ static void test_options(struct model *model)
 	check(model_run(ARGS("--help"), text, sizeof(text)) == 0 &&
 	      strstr(text, "--socket PATH"), "--help");
 	check(model_run(ARGS("--version"), text, sizeof(text)) == 0 &&
-	      strstr(text, "hardware interface 1.5"), "--version");
+	      strstr(text, "hardware interface 1.6"), "--version");
 	expect_usage(ARGS("--strict"), "--socket is missing");
 	expect_usage(ARGS("--frobnicate"), "--frobnicate");
 	expect_usage(ARGS("--socket"), "needs an argument");

@@ -9,6 +9,7 @@
 #define IMM		PACKET_HAS_IMM
 #define INV		PACKET_HAS_INV
 #define AETH		PACKET_HAS_AETH
+#define FETH		PACKET_HAS_FETH
 
 #define FORM(k, f, l, h, p) {						\
 	.kind = PACKET_KIND_##k, .first = (f), .last = (l),		\
@@ -34,6 +35,8 @@ const struct packet_form packet_forms[NUM_PACKET_OPCODES] = {
 		FORM(ATOMIC, true, true, PACKET_HAS_ATOMIC, false),
 	[PACKET_FETCH_ADD] =
 		FORM(ATOMIC, true, true, PACKET_HAS_ATOMIC, false),
+	[PACKET_FLUSH] = FORM(FLUSH, true, true, FETH | RETH, false),
+	[PACKET_ATOMIC_WRITE] = FORM(ATOMIC_WRITE, true, true, RETH, true),
 	[PACKET_READ_RESPONSE_FIRST] =
 		FORM(READ_RESPONSE, true, false, AETH, true),
 	[PACKET_READ_RESPONSE_MIDDLE] =
@@ -56,6 +59,9 @@ const struct packet_form packet_forms[NUM_PACKET_OPCODES] = {
 #define BTH_VERSION	0x0fu
 #define BTH_ACK_REQUEST	0x80000000u
 #define BTH_PKEY	0xffffu		/* the default partition */
+#define FETH_TYPE	0x0fu
+#define FETH_LEVEL_SHIFT 4
+#define FETH_LEVEL	0x3u
 
 /* A place in the bytes of a packet that moves on. */
 struct cursor {
@@ -114,9 +120,9 @@ static uint32_t crc32(const uint8_t *from, size_t len)
 	return ~crc;
 }
 
-static inline uint8_t headers_of(const struct packet *p)
+static inline uint16_t headers_of(const struct packet *p)
 {
-	uint8_t headers = packet_form(p)->headers;
+	uint16_t headers = packet_form(p)->headers;
 
 	switch (p->opcode & PACKET_TRANSPORT) {
 	case PACKET_TRANSPORT_UD:
@@ -128,10 +134,11 @@ static inline uint8_t headers_of(const struct packet *p)
 	}
 }
 
-static size_t headers_size(uint8_t headers)
+static size_t headers_size(uint16_t headers)
 {
 	return (headers & PACKET_HAS_XRC ? 4 : 0) +
 	       (headers & PACKET_HAS_DETH ? 8 : 0) +
+	       (headers & PACKET_HAS_FETH ? 4 : 0) +
 	       (headers & PACKET_HAS_RETH ? 16 : 0) +
 	       (headers & PACKET_HAS_ATOMIC ? 28 : 0) +
 	       (headers & PACKET_HAS_AETH ? 4 : 0) +
@@ -140,7 +147,7 @@ static size_t headers_size(uint8_t headers)
 }
 
 static void put_headers(struct cursor *c, const struct packet *p,
-			uint8_t headers)
+			uint16_t headers)
 {
 	if (headers & PACKET_HAS_XRC)
 		put32(c, p->srqn);
@@ -148,6 +155,9 @@ static void put_headers(struct cursor *c, const struct packet *p,
 		put32(c, p->qkey);
 		put32(c, p->src_qpn);
 	}
+	if (headers & PACKET_HAS_FETH)
+		put32(c, (uint32_t)p->flush_level << FETH_LEVEL_SHIFT |
+			 p->flush_type);
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		put64(c, p->addr);
 		put32(c, p->rkey);
@@ -168,15 +178,20 @@ static void put_headers(struct cursor *c, const struct packet *p,
 		put32(c, p->inv_key);
 }
 
-static void get_headers(struct cursor *c, struct packet *p, uint8_t headers)
+static void get_headers(struct cursor *c, struct packet *p, uint16_t headers)
 {
-	uint32_t aeth;
+	uint32_t aeth, feth;
 
 	if (headers & PACKET_HAS_XRC)
 		p->srqn = get32(c) & PSN_MASK;
 	if (headers & PACKET_HAS_DETH) {
 		p->qkey = get32(c);
 		p->src_qpn = get32(c) & PSN_MASK;
+	}
+	if (headers & PACKET_HAS_FETH) {
+		feth = get32(c);
+		p->flush_type = feth & FETH_TYPE;
+		p->flush_level = feth >> FETH_LEVEL_SHIFT & FETH_LEVEL;
 	}
 	if (headers & (PACKET_HAS_RETH | PACKET_HAS_ATOMIC)) {
 		p->addr = get64(c);

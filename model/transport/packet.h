@@ -39,6 +39,8 @@ enum packet_opcode {
 	PACKET_FETCH_ADD		= 0x14,
 	PACKET_SEND_LAST_INV		= 0x16,
 	PACKET_SEND_ONLY_INV		= 0x17,
+	PACKET_FLUSH			= 0x1c,
+	PACKET_ATOMIC_WRITE		= 0x1d,
 	NUM_PACKET_OPCODES		= 0x20,
 };
 
@@ -55,6 +57,8 @@ enum packet_kind {
 	PACKET_KIND_WRITE,
 	PACKET_KIND_READ,
 	PACKET_KIND_ATOMIC,
+	PACKET_KIND_ATOMIC_WRITE,
+	PACKET_KIND_FLUSH,
 	PACKET_KIND_READ_RESPONSE,
 	PACKET_KIND_ACKNOWLEDGE,
 	PACKET_KIND_ATOMIC_ACKNOWLEDGE,
@@ -63,7 +67,7 @@ enum packet_kind {
 /* What an opcode says. */
 struct packet_form {
 	uint8_t kind;		/* enum packet_kind */
-	uint8_t headers;	/* PACKET_HAS_* */
+	uint16_t headers;	/* PACKET_HAS_* */
 	bool first, last;	/* of its message */
 	bool payload;
 };
@@ -76,6 +80,7 @@ struct packet_form {
 #define PACKET_HAS_INV		0x20u	/* IETH */
 #define PACKET_HAS_DETH		0x40u	/* by the transport, not the opcode */
 #define PACKET_HAS_XRC		0x80u	/* XRCETH, likewise, of requests */
+#define PACKET_HAS_FETH		0x100u
 
 extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 
@@ -106,6 +111,8 @@ struct packet {
 	bool solicited;
 	bool ack_request;
 	uint8_t syndrome;	/* AETH: AETH_* */
+	uint8_t flush_type;	/* FETH: MOOR_FLUSH_* */
+	uint8_t flush_level;	/* FETH: enum moor_flush_level */
 	uint32_t psn;
 	uint32_t num_psn;	/* of a READ those of its answer; 0: not told */
 	uint32_t dest_qpn;
@@ -149,7 +156,14 @@ static inline bool packet_asks(const struct packet *p)
 {
 	uint8_t kind = packet_form(p)->kind;
 
-	return kind >= PACKET_KIND_SEND && kind <= PACKET_KIND_ATOMIC;
+	return kind >= PACKET_KIND_SEND && kind <= PACKET_KIND_FLUSH;
+}
+
+/* Of a FLUSH (HWI MPE-5): does it ask for what there is? */
+static inline bool flush_is_known(uint8_t type, uint8_t level)
+{
+	return type && !(type & ~(MOOR_FLUSH_GLOBAL | MOOR_FLUSH_PERSISTENT)) &&
+	       level <= MOOR_FLUSH_REGION;
 }
 
 /* How far @a is behind @b (negative) or ahead of it, modulo 2^24. */

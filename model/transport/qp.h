@@ -44,7 +44,7 @@ struct qp {
 	uint32_t xrcd;		/* of a target */
 
 	/* attributes of MODIFY_QP */
-	uint8_t access;
+	uint16_t access;
 	uint8_t path_mtu;
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;

@@ -68,6 +68,11 @@ static uint8_t check_limits(const struct nic *nic,
 			     MOOR_ACCESS_REMOTE_ATOMIC)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_modify_qp, access);
+	if ((mask & MOOR_QP_ATTR_ACCESS) &&
+	    (cmd->access_high & ~((MOOR_ACCESS_FLUSH_GLOBAL |
+				   MOOR_ACCESS_FLUSH_PERSISTENT) >> 8)))
+		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
+				struct moor_cmd_modify_qp, access_high);
 	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		const struct limit *l = &limits[i];
 
@@ -88,7 +93,7 @@ static void set_attributes(struct nic *nic, struct qp *qp,
 			   const struct moor_cmd_modify_qp *cmd, uint32_t mask)
 {
 	if (mask & MOOR_QP_ATTR_ACCESS)
-		qp->access = cmd->access;
+		qp->access = (uint16_t)(cmd->access_high << 8 | cmd->access);
 	if (mask & MOOR_QP_ATTR_PATH) {
 		qp->sgid_index = cmd->sgid_index;
 		memcpy(qp->dgid, cmd->dgid, sizeof(qp->dgid));

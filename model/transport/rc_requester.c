@@ -34,7 +34,7 @@ bool rc_may_begin(const struct qp *qp, const struct request *r)
 		return req->next == req->head;
 	if ((r->wqe.flags & MOOR_WQE_FLAG_FENCE) && req->num_reads)
 		return false;
-	return !request_is_one_of(r, WQE_ASKS_DATA) ||
+	return !request_is_one_of(r, WQE_ASKS) ||
 	       req->num_reads < qp->max_rd_atomic;
 }
 
@@ -104,7 +104,7 @@ static bool acknowledge(struct qp *qp, uint32_t psn)
 		r = first_open(req);
 		if (!r)
 			return true;
-		if (request_is_one_of(r, WQE_ASKS_DATA))
+		if (request_is_one_of(r, WQE_ASKS))
 			return false;
 		end = (r->psn + r->num_psn) & PSN_MASK;
 		if (psn_diff(psn, end) < 0) {
@@ -126,7 +126,7 @@ static void begin_again(struct qp *qp)
 	req->num_reads = 0;
 	req->next = req->open;
 	req->offset = 0;
-	if (r && !request_is_one_of(r, WQE_ASKS_DATA))
+	if (r && !request_is_one_of(r, WQE_ASKS))
 		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) <<
 			      (7 + qp->path_mtu);
 	/* What is sent again has the whole time-out to be answered in. */
@@ -250,6 +250,14 @@ static struct request *answered_by(struct nic *nic, struct qp *qp,
 	       p->psn == qp->req.acked_psn ? r : NULL;
 }
 
+/* It has the whole answer. */
+static void end_question(struct qp *qp, struct request *r)
+{
+	r->state = REQUEST_DONE;
+	if (qp->req.num_reads)
+		qp->req.num_reads--;
+}
+
 /* @len bytes of @from are the next ones of the answer. */
 static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 			   struct stream *from, uint32_t len, uint32_t num_psn)
@@ -284,24 +292,22 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 	has_progress(qp, qp->req.acked_psn + num_psn);
 	if (unit < len)
 		ask_again(qp);
-	if (r->answered == r->wqe.length) {
-		r->state = REQUEST_DONE;
-		if (qp->req.num_reads)
-			qp->req.num_reads--;
-	}
+	if (r->answered == r->wqe.length)
+		end_question(qp, r);
 	return MOOR_SYN_NONE;
 }
 
 static uint8_t take_read_response(struct nic *nic, struct qp *qp,
 				  struct packet *p)
 {
-	struct request *r = answered_by(nic, qp, p, WQE_BIT(READ));
+	struct request *r = answered_by(nic, qp, p, WQE_ASKS & ~WQE_ATOMICS);
+	bool reads = r && r->wqe.opcode == MOOR_WQE_READ;
 	uint32_t left;
 	bool last = packet_form(p)->last;
 
 	if (!r)
 		return MOOR_SYN_NONE;
-	left = r->wqe.length - r->answered;
+	left = reads ? r->wqe.length - r->answered : 0;
 	if (p->num_psn != packets_of(qp, p->length) ||
 	    (last ? p->length != left :
 		    p->length >= left || !p->length ||
@@ -310,7 +316,12 @@ static uint8_t take_read_response(struct nic *nic, struct qp *qp,
 			    qp->qpn, p->length);
 		return MOOR_SYN_NONE;
 	}
-	return take_answer(nic, qp, r, p->payload, p->length, p->num_psn);
+	if (reads)
+		return take_answer(nic, qp, r, p->payload, p->length,
+				   p->num_psn);
+	has_progress(qp, qp->req.acked_psn + 1);
+	end_question(qp, r);
+	return MOOR_SYN_NONE;
 }
 
 static void take_atomic_response(struct nic *nic, struct qp *qp,

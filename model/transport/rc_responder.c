@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <stddef.h>
 
+#include "base/dma_map.h"
 #include "memory/relaxed.h"
 #include "transport/port.h"
 #include "transport/rc.h"
@@ -133,6 +134,20 @@ static void answer_atomic(struct nic *nic, struct qp *qp,
 	port_send(nic, &p);
 }
 
+/* HWI MPE-1: as a READ of no bytes. */
+static void answer_empty(struct nic *nic, struct qp *qp,
+			 struct responder_answer *a)
+{
+	struct stream nothing = { 0 };
+	struct packet p;
+
+	answer_init(&p, nic, qp, PACKET_READ_RESPONSE_ONLY, a->psn);
+	p.payload = &nothing;
+	a->pending = false;
+	a->answered = 1;
+	port_send(nic, &p);
+}
+
 static uint8_t read_opcode(bool first, bool last)
 {
 	if (first)
@@ -201,6 +216,23 @@ static void answer_read_later(struct nic *nic, struct qp *qp,
 	answer_read(nic, qp, a, &from, budget);
 }
 
+static void answer_later(struct nic *nic, struct qp *qp,
+			 struct responder_answer *a, uint32_t *budget)
+{
+	switch (a->opcode) {
+	case PACKET_READ_REQUEST:
+		answer_read_later(nic, qp, a, budget);
+		break;
+	case PACKET_ATOMIC_WRITE:
+	case PACKET_FLUSH:
+		answer_empty(nic, qp, a);
+		break;
+	default:
+		answer_atomic(nic, qp, a);
+		break;
+	}
+}
+
 static void give_up(struct nic *nic, struct qp *qp)
 {
 	const struct responder_fault fault = qp->resp.fault;
@@ -231,10 +263,7 @@ bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 		while (a->pending && still_answers(qp)) {
 			if (!*budget)
 				return true;
-			if (a->opcode == PACKET_READ_REQUEST)
-				answer_read_later(nic, qp, a, budget);
-			else
-				answer_atomic(nic, qp, a);
+			answer_later(nic, qp, a, budget);
 			if (half_is_parked(&resp->half))
 				return false;
 			/* What came after it is not answered any more. */
@@ -358,9 +387,9 @@ static uint64_t do_atomic(const struct packet *p, uint64_t *at)
 	return le64toh(old);
 }
 
-/* Where an atomic is to be done, or NULL with the fault set. */
+/* Where an atomic is to be done with right @need, or NULL with the fault set. */
 static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
-			      const struct packet *p)
+			      const struct packet *p, uint32_t need)
 {
 	uint64_t len = sizeof(uint64_t);
 	struct segment seg = {
@@ -374,7 +403,7 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 		refuse_request(&qp->resp, "HWI RC-7", MOOR_SYN_ALIGNMENT);
 		return NULL;
 	}
-	stream_init(&range, &qp->actor, &seg, 1, MOOR_ACCESS_REMOTE_ATOMIC);
+	stream_init(&range, &qp->actor, &seg, 1, need);
 	if (!responder_check_range(nic, qp, &range, &fault)) {
 		set_fault(&qp->resp, &fault, qp->resp.psn);
 		return NULL;
@@ -399,7 +428,7 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
-	uint64_t *at = atomic_place(nic, qp, p);
+	uint64_t *at = atomic_place(nic, qp, p, MOOR_ACCESS_REMOTE_ATOMIC);
 
 	if (!at)
 		return;
@@ -407,6 +436,87 @@ static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 	relaxed_release(nic);
 	half_moved(&resp->half);
 	new_answer(qp, p)->original = do_atomic(p, at);
+	accept(resp, p, 1);
+}
+
+/* Return: as port_send(). */
+static uint8_t take_atomic_write(struct nic *nic, struct qp *qp,
+				 const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	struct stream *culprit, to = { 0 };
+	uint64_t value, *at;
+	uint8_t syndrome;
+
+	if (p->length != sizeof(value) || p->dma_length != sizeof(value)) {
+		refuse_request(resp, "HWI MPE-2", MOOR_SYN_LENGTH);
+		return MOOR_SYN_NONE;
+	}
+	at = atomic_place(nic, qp, p, MOOR_ACCESS_REMOTE_WRITE);
+	if (!at)
+		return MOOR_SYN_NONE;
+	to.bytes = (uint8_t *)&value;
+	syndrome = transfer(nic, &to, p->payload, sizeof(value), &culprit);
+	if (syndrome)
+		return syndrome;
+	/* Nothing relaxed passes an atomic (HWI ORD-12). */
+	relaxed_release(nic);
+	half_moved(&resp->half);
+	new_answer(qp, p);
+	__atomic_store_n(at, value, __ATOMIC_SEQ_CST);
+	accept(resp, p, 1);
+	return MOOR_SYN_NONE;
+}
+
+/* HWI MPE-7. Return: why not, or MOOR_SYN_NONE. */
+static uint8_t check_flush(struct nic *nic, const struct qp *qp,
+			   const struct packet *p)
+{
+	uint32_t need = 0;
+	struct mr_grant grant;
+
+	if (p->flush_type & MOOR_FLUSH_GLOBAL)
+		need |= MOOR_ACCESS_FLUSH_GLOBAL;
+	if (p->flush_type & MOOR_FLUSH_PERSISTENT)
+		need |= MOOR_ACCESS_FLUSH_PERSISTENT;
+	if ((qp->access & need) != need)
+		return MOOR_SYN_QP_RIGHTS;
+	if (p->flush_level == MOOR_FLUSH_REGION)
+		return mr_grant_whole(nic, &qp->actor, p->rkey, need, &grant);
+	if (!p->dma_length)
+		return MOOR_SYN_NONE;
+	return mr_grant_access(nic, &qp->actor, p->rkey, p->addr,
+			       p->dma_length, need, &grant);
+}
+
+/*
+ * One thread does all DMA: what came before is in memory, but for what is held
+ * back on purpose. No byte is touched (HWI MPE-8).
+ */
+static void take_flush(struct nic *nic, struct qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t syndrome;
+
+	if (!flush_is_known(p->flush_type, p->flush_level)) {
+		refuse_request(resp, "HWI MPE-5", MOOR_SYN_WQE);
+		return;
+	}
+	syndrome = check_flush(nic, qp, p);
+	if (syndrome) {
+		refuse(resp, "HWI MPE-7", AETH_NAK_ACCESS,
+		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
+		resp->fault.key = p->rkey;
+		return;
+	}
+	relaxed_release(nic);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if ((p->flush_type & MOOR_FLUSH_PERSISTENT) && !dma_map_sync(nic->dma)) {
+		refuse(resp, "HWI MPE-12", AETH_NAK_OPERATION,
+		       MOOR_EVENT_QP_FATAL, MOOR_SYN_NONE);
+		return;
+	}
+	new_answer(qp, p);
 	accept(resp, p, 1);
 }
 
@@ -514,6 +624,10 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 			take_read(nic, qp, p, &budget);
 		else if (form->kind == PACKET_KIND_ATOMIC)
 			take_atomic(nic, qp, p);
+		else if (form->kind == PACKET_KIND_ATOMIC_WRITE)
+			sender = take_atomic_write(nic, qp, p);
+		else if (form->kind == PACKET_KIND_FLUSH)
+			take_flush(nic, qp, p);
 		else
 			sender = take_data(nic, qp, p);
 		/* A READ has been accepted: who asked is told with its answer. */

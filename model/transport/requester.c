@@ -214,17 +214,18 @@ static uint8_t check_request(struct nic *nic, const struct qp *qp,
 			     struct request *r, enum wqe_form form,
 			     uint8_t *syndrome)
 {
-	bool atomic = request_is_one_of(r, WQE_ATOMICS);
+	bool eight_bytes = request_is_one_of(r, WQE_ATOMICS |
+					     WQE_BIT(ATOMIC_WRITE));
 
 	*syndrome = MOOR_SYN_WQE;
 	if (form == WQE_MALFORMED)
 		return MOOR_WC_LOC_QP_OP_ERR;
 	if (!request_is_one_of(r, qp->transport->wqe_opcodes) ||
-	    (request_is_one_of(r, WQE_ASKS_DATA) && !qp->max_rd_atomic))
+	    (request_is_one_of(r, WQE_ASKS) && !qp->max_rd_atomic))
 		return MOOR_WC_LOC_QP_OP_ERR;
 	*syndrome = MOOR_SYN_LENGTH;
 	if (form == WQE_TOO_LONG ||
-	    (atomic && r->wqe.length != sizeof(uint64_t)))
+	    (eight_bytes && r->wqe.length != sizeof(uint64_t)))
 		return MOOR_WC_LOC_LEN_ERR;
 	*syndrome = check_memory(nic, r);
 	return *syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
@@ -233,7 +234,7 @@ static uint8_t check_request(struct nic *nic, const struct qp *qp,
 static void begin(struct nic *nic, struct qp *qp, struct request *r,
 		  enum wqe_form form)
 {
-	bool asks = form == WQE_OK && request_is_one_of(r, WQE_ASKS_DATA);
+	bool writes = form == WQE_OK && request_is_one_of(r, WQE_ASKS_DATA);
 	struct requester *req = &qp->req;
 	uint8_t status, syndrome;
 
@@ -243,7 +244,7 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
 	r->num_psn = 0;
 	r->answered = 0;
 	stream_init(&r->local, &qp->actor, r->wqe.sge, r->wqe.num_sge,
-		    asks ? MOOR_ACCESS_LOCAL_WRITE : 0);
+		    writes ? MOOR_ACCESS_LOCAL_WRITE : 0);
 	if (r->wqe.flags & MOOR_WQE_FLAG_INLINE)
 		r->local.bytes = r->wqe.data;
 	if (requester_idle(req)) {
@@ -362,19 +363,21 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 	p->payload = &r->local;
 }
 
-/* READ, or what is left of it; an atomic. */
-static void fill_question(const struct qp *qp, const struct request *r,
+/* READ, or what is left of it; an atomic; a write or a flush that is answered. */
+static void fill_question(const struct qp *qp, struct request *r,
 			  struct packet *p)
 {
+	static const uint8_t opcodes[] = {
+		[MOOR_WQE_READ] = PACKET_READ_REQUEST,
+		[MOOR_WQE_CMP_SWAP] = PACKET_COMPARE_SWAP,
+		[MOOR_WQE_FETCH_ADD] = PACKET_FETCH_ADD,
+		[MOOR_WQE_ATOMIC_WRITE] = PACKET_ATOMIC_WRITE,
+		[MOOR_WQE_FLUSH] = PACKET_FLUSH,
+	};
 	const struct send_wqe *wqe = &r->wqe;
 	uint32_t answered = r->answered / (128u << qp->path_mtu);
 
-	if (wqe->opcode == MOOR_WQE_READ)
-		p->opcode |= PACKET_READ_REQUEST;
-	else if (wqe->opcode == MOOR_WQE_CMP_SWAP)
-		p->opcode |= PACKET_COMPARE_SWAP;
-	else
-		p->opcode |= PACKET_FETCH_ADD;
+	p->opcode |= opcodes[wqe->opcode];
 	p->psn = (r->psn + answered) & PSN_MASK;
 	p->num_psn = r->num_psn - answered;
 	p->addr = wqe->remote_addr + r->answered;
@@ -382,6 +385,14 @@ static void fill_question(const struct qp *qp, const struct request *r,
 	p->dma_length = wqe->length - r->answered;
 	p->swap_add = wqe->swap_add;
 	p->compare = wqe->compare;
+	if (wqe->opcode == MOOR_WQE_ATOMIC_WRITE) {
+		p->payload = &r->local;
+		p->length = wqe->length;
+	} else if (wqe->opcode == MOOR_WQE_FLUSH) {
+		p->flush_type = wqe->flush_type;
+		p->flush_level = wqe->flush_level;
+		p->dma_length = wqe->flush_length;
+	}
 }
 
 /* How far it has sent. */
@@ -403,7 +414,7 @@ static void take_back(struct requester *req, const struct request *r,
 		return;
 	req->next = was->next;
 	req->offset = was->offset;
-	if (request_is_one_of(r, WQE_ASKS_DATA) && req->num_reads)
+	if (request_is_one_of(r, WQE_ASKS) && req->num_reads)
 		req->num_reads--;
 }
 
@@ -427,7 +438,7 @@ static bool stays(struct nic *nic, struct qp *qp, struct request *r,
 static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 			bool granted, uint32_t *budget)
 {
-	bool asks = request_is_one_of(r, WQE_ASKS_DATA), last;
+	bool asks = request_is_one_of(r, WQE_ASKS), last;
 	struct requester *req = &qp->req;
 	const struct cursor was = { req->next, req->offset, req->sent_psn };
 	struct packet p;
@@ -436,12 +447,12 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 
 	packet_init(&p, nic, qp, qp->transport->packets, 0);
 	p.srqn = r->wqe.srqn;
+	if (!granted && !request_is_one_of(r, WQE_ASKS_DATA))
+		stream_seek(&r->local, req->offset);
 	if (asks) {
 		fill_question(qp, r, &p);
 		req->num_reads++;
 	} else {
-		if (!granted)
-			stream_seek(&r->local, req->offset);
 		fill_data(nic, qp, r, req->offset, &p);
 		if (qp->datagrams)
 			ud_address(nic, qp, r, &p, budget);
@@ -464,7 +475,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	req->granted = NULL;
 	if (syndrome && stays(nic, qp, r, &was, &syndrome))
 		return;
-	if (!asks)
+	if (!request_is_one_of(r, WQE_ASKS_DATA))
 		half_moved(&req->half);
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);

@@ -10,7 +10,7 @@
 #include "transport/parking.h"
 #include "transport/wqe.h"
 
-/* READ or atomic whose answer is kept, in case it has to be sent again. */
+/* What has an answer of its own: it is kept, in case it has to be sent again. */
 struct responder_answer {
 	uint8_t opcode;		/* of the request */
 	bool pending;		/* to be sent */

@@ -17,11 +17,12 @@
 #define KNOWN		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
 			 OPCODE_BIT(SEND_INV) | OPCODE_BIT(WRITE) | \
 			 OPCODE_BIT(WRITE_IMM) | OPCODE_BIT(READ) | ATOMIC | \
-			 LOCAL)
+			 OPCODE_BIT(ATOMIC_WRITE) | OPCODE_BIT(FLUSH) | LOCAL)
 #define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW) | \
 			 OPCODE_BIT(REG_MR))
 #define ATOMIC		(OPCODE_BIT(CMP_SWAP) | OPCODE_BIT(FETCH_ADD))
-#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL))
+#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL | \
+				   OPCODE_BIT(FLUSH)))
 
 /* Return: the bytes of all. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
@@ -66,6 +67,24 @@ static void fetch_atomic(struct send_wqe *wqe, const uint8_t *from)
 	fetch(&raw, from, sizeof(raw));
 	wqe->swap_add = le64toh(raw.swap_add);
 	wqe->compare = le64toh(raw.compare);
+}
+
+/* HWI MPE-5. */
+static bool fetch_flush(struct send_wqe *wqe, const uint8_t *from,
+			size_t before, uint8_t log_stride)
+{
+	static const uint8_t zero[sizeof(((struct moor_wqe_flush *)0)->reserved1)];
+	struct moor_wqe_flush raw;
+
+	if (wqe->num_sge || before + sizeof(raw) > 1u << log_stride)
+		return false;
+	fetch(&raw, from, sizeof(raw));
+	wqe->length = 0;
+	wqe->flush_length = le32toh(raw.length);
+	wqe->flush_type = raw.type;
+	wqe->flush_level = raw.level;
+	return flush_is_known(raw.type, raw.level) &&
+	       !memcmp(raw.reserved1, zero, sizeof(zero));
 }
 
 /* Carries DMA addresses: none but the kernel's. */
@@ -174,7 +193,7 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	wqe->remote_addr = le64toh(head.remote_addr);
 	wqe->rkey = le32toh(head.rkey);
 
-	if (head.opcode > MOOR_WQE_REG_MR || !(KNOWN & 1u << head.opcode) ||
+	if (head.opcode > MOOR_WQE_FLUSH || !(KNOWN & 1u << head.opcode) ||
 	    (head.flags & ~MOOR_WQE_FLAG_ALL) || head.reserved1)
 		return WQE_MALFORMED;
 	if (qp->datagrams)
@@ -192,6 +211,9 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	if (LOCAL & 1u << head.opcode)
 		return fetch_local(wqe, from + segment, qp) ? WQE_OK :
 							      WQE_MALFORMED;
+	if (head.opcode == MOOR_WQE_FLUSH)
+		return fetch_flush(wqe, from + segment, segment,
+				   qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
 	if (ATOMIC & 1u << head.opcode) {
 		if (head.num_sge != 1)
 			return WQE_MALFORMED;

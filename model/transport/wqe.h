@@ -41,6 +41,9 @@ struct send_wqe {
 	uint64_t remote_addr;
 	uint64_t swap_add;
 	uint64_t compare;
+	uint32_t flush_length;
+	uint8_t flush_type;	/* MOOR_FLUSH_* */
+	uint8_t flush_level;	/* enum moor_flush_level */
 	struct mw_request bind;
 	struct mr_fast_request reg;
 	struct address to;	/* of a QP of type UD */
@@ -59,11 +62,13 @@ struct recv_wqe {
 #define WQE_BIT(op)	(1u << MOOR_WQE_##op)
 #define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW) | WQE_BIT(REG_MR))
 #define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
-/* Answered by more than an acknowledgment. */
+/* What is asked for is written to memory of the requester. */
 #define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)
+/* Answered by more than an acknowledgment. */
+#define WQE_ASKS	(WQE_ASKS_DATA | WQE_BIT(ATOMIC_WRITE) | WQE_BIT(FLUSH))
 /* What a reliable connection has. */
 #define WQE_RC		(WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(SEND_INV) | \
-			 WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS_DATA | \
+			 WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS | \
 			 WQE_LOCAL)
 
 enum wqe_form {

@@ -101,7 +101,8 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 	static const uint8_t opcodes[] = {
 		MOOR_WQE_SEND_INV, MOOR_WQE_WRITE, MOOR_WQE_WRITE_IMM,
 		MOOR_WQE_READ, MOOR_WQE_CMP_SWAP, MOOR_WQE_FETCH_ADD,
-		MOOR_WQE_LOCAL_INV, MOOR_WQE_BIND_MW, MOOR_WQE_REG_MR, 0x0b, 0xff,
+		MOOR_WQE_LOCAL_INV, MOOR_WQE_BIND_MW, MOOR_WQE_REG_MR,
+		MOOR_WQE_ATOMIC_WRITE, MOOR_WQE_FLUSH, 0x0d, 0xff,
 	};
 	struct moor_cmd_create_qp cmd;
 	struct moor_sq_wqe *raw;
@@ -115,6 +116,10 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 		about("opcode 0x%02x", opcodes[i]);
 		wr = datagram(&d, 0, 8);
 		wr.opcode = opcodes[i];
+		if (wr.opcode == MOOR_WQE_FLUSH) {
+			wr.num_sge = 0;
+			wr.flush.type = MOOR_FLUSH_GLOBAL;
+		}
 		is_refused(&d, wr, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 	}
 	about("a flag that there is not");

@@ -27,7 +27,7 @@ TEST_CASE(identity, "vendor, device, subsystem, revision and class", "PCI-1", 0)
 TEST_CASE(version, "MAGIC, VERSION, and features of that version alone",
 	  "VER-1 VER-6 VER-8 RSV-1", 0)
 {
-	const uint64_t reserved = MOOR_MASK(63, 14) | MOOR_BIT(6);
+	const uint64_t reserved = MOOR_MASK(63, 17) | MOOR_BIT(6);
 	uint32_t version = reg_read(MOOR_REG_VERSION);
 	char bytes[4];
 

@@ -27,6 +27,8 @@ static const struct row {
 	  MOOR_WC_LOC_PROT_ERR, TRANSLATION, 0, false },
 	{ "FETCH_ADD, requester", MOOR_WQE_FETCH_ADD, 0, WRITE,
 	  MOOR_WC_LOC_PROT_ERR, TRANSLATION, 0, false },
+	{ "ATOMIC_WRITE, requester", MOOR_WQE_ATOMIC_WRITE, 0, 0,
+	  MOOR_WC_LOC_PROT_ERR, TRANSLATION, 0, false },
 	{ "WRITE, responder", MOOR_WQE_WRITE, 1, WRITE | RESPONDER,
 	  MOOR_WC_REM_ACCESS_ERR, 0, 0, true },
 	{ "SEND, responder", MOOR_WQE_SEND, 1, WRITE | RESPONDER,
@@ -35,6 +37,8 @@ static const struct row {
 	  MOOR_WC_REM_ACCESS_ERR, 0, 0, true },
 	{ "FETCH_ADD, responder", MOOR_WQE_FETCH_ADD, 1, WRITE | RESPONDER,
 	  MOOR_WC_REM_ACCESS_ERR, 0, 0, true },
+	{ "ATOMIC_WRITE, responder", MOOR_WQE_ATOMIC_WRITE, 1,
+	  WRITE | RESPONDER, MOOR_WC_REM_ACCESS_ERR, 0, 0, true },
 };
 
 #define FOR_EACH_ROW(row)						\
@@ -43,13 +47,21 @@ static const struct row {
 static bool is_offered(const struct row *row)
 {
 	about("%s", row->name);
+	if (row->opcode == MOOR_WQE_ATOMIC_WRITE)
+		return dev.features & MOOR_FEATURE_ATOMIC_WRITE;
 	return row->opcode != MOOR_WQE_FETCH_ADD ||
 	       dev.features & MOOR_FEATURE_ATOMICS;
 }
 
+static bool is_a_word(const struct row *row)
+{
+	return row->opcode == MOOR_WQE_FETCH_ADD ||
+	       row->opcode == MOOR_WQE_ATOMIC_WRITE;
+}
+
 static uint32_t length_of(const struct row *row, uint32_t len)
 {
-	return row->opcode == MOOR_WQE_FETCH_ADD ? 8 : len;
+	return is_a_word(row) ? 8 : len;
 }
 
 /* Everything is there but what the row is about; @len bytes are on their way. */
@@ -66,7 +78,8 @@ static void begin_row(struct paged *p, const struct row *row, uint32_t len)
 static bool all_is_moved(struct paged *p, const struct row *row, uint32_t len)
 {
 	if (row->opcode != MOOR_WQE_FETCH_ADD)
-		return same(p->pages[0] + AT, p->pages[1] + AT, len);
+		return same(p->pages[0] + AT, p->pages[1] + AT,
+			    length_of(row, len));
 	return *(uint64_t *)at(p->pages[1] + AT) ==
 	       *(uint64_t *)at(p->pages[0] + AT) + 1;
 }
@@ -118,7 +131,7 @@ TEST_CASE(form, "an entry on demand has a table, of whatever length",
 }
 
 TEST_CASE(rows_go_on, "who misses a page asks for it, and goes on when it is there",
-	  "ODP-7 ODP-9 ODP-10 ODP-13 ODP-15 EV-22 EV-19 EV-4 EV-2 CMD-43", HAS(ODP))
+	  "ODP-7 ODP-9 ODP-10 ODP-13 ODP-15 EV-22 EV-19 EV-4 EV-2 CMD-43 MPE-2", HAS(ODP))
 {
 	struct moor_page_request r;
 	const struct row *row;
@@ -152,7 +165,7 @@ TEST_CASE(page_by_page, "a page at a time, and each asked for: all bytes arrive"
 	uint64_t page;
 
 	FOR_EACH_ROW(row) {
-		if (row->opcode == MOOR_WQE_FETCH_ADD)
+		if (is_a_word(row))
 			continue;
 		is_offered(row);
 		begin_row(&p, row, len);
@@ -214,7 +227,7 @@ TEST_CASE(failed, "a page that cannot be had fails the access that needs it",
 			continue;
 		begin_row(&p, row, 3 * PAGE);
 		r = expect_request(&p, row->absent, AT, row->absent, row->flags);
-		if (row->opcode != MOOR_WQE_FETCH_ADD) {
+		if (!is_a_word(row)) {
 			page_in(&p, row->absent, 1, 1, true);
 			must_answer(r.token, MOOR_PAGE_RESOLVED);
 			r = expect_request(&p, row->absent, 2 * PAGE,

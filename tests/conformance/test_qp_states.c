@@ -81,7 +81,7 @@ TEST_CASE(transitions, "every transition that IBA has, and no other",
 }
 
 TEST_CASE(attributes, "attributes out of range are refused",
-	  "QP-2 QP-11 CMD-11 CMD-17 CMD-18", 0)
+	  "QP-2 QP-11 CMD-10 CMD-11 CMD-17 CMD-18", 0)
 {
 	struct moor_cmd_modify_qp cmd;
 	struct cq cq;
@@ -101,6 +101,8 @@ TEST_CASE(attributes, "attributes out of range are refused",
 	BAD(to_init(), access, 0x80);
 	BAD(to_init(), access, MOOR_ACCESS_LOCAL_WRITE);
 	BAD(to_init(), access, MOOR_ACCESS_MW_BIND);
+	BAD(to_init(), access_high, 4);
+	BAD(to_init(), access_high, 0x83);
 	BAD(to_init(), state, 7);
 	BAD(to_init(), state, 0xff);
 	BAD(to_init(), mask, 1u << 31);
@@ -127,6 +129,10 @@ TEST_CASE(attributes, "attributes out of range are refused",
 	cmd.hdr.opcode = MOOR_CMD_MODIFY_QP;
 	cmd.qpn = qp.qpn ^ 1;
 	refused(cmd, MOOR_CMD_BAD_INDEX, qpn, "another QP");
+	cmd = (struct moor_cmd_modify_qp){
+		.hdr.opcode = MOOR_CMD_MODIFY_QP, .qpn = qp.qpn, .reserved1 = 1,
+	};
+	refused(cmd, MOOR_CMD_BAD_RESERVED, reserved1, "the reserved byte");
 }
 
 TEST_CASE(query_states, "QUERY_QP: state, PSNs, indices", "QP-3 QP-15 CMD-12 VER-4", 0)
@@ -272,10 +278,12 @@ TEST_CASE(masked, "fields that the mask does not name are not looked at",
 	make_pair(&p);
 	memset(&cmd, 0xff, sizeof(cmd));
 	memset(&cmd.hdr, 0, sizeof(cmd.hdr));
+	cmd.reserved1 = 0;
 	cmd.mask = 0;
 	must_modify(&p.qp[0], cmd);
 	cmd.mask = MOOR_QP_ATTR_ACCESS;
 	cmd.access = MOOR_ACCESS_REMOTE_READ;
+	cmd.access_high = 0;
 	must_modify(&p.qp[1], cmd);
 	expect_remote(&p, MOOR_WQE_READ, p.key[1], p.buf[1], 64, true);
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, false);

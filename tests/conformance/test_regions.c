@@ -36,6 +36,7 @@ TEST_CASE(entry_form, "an entry with a field that is out of range is none",
 	BAD("a PD of 25 bits", e.pd |= 1u << 24);
 	BAD("a PD of 32 bits", e.pd |= 1u << 31);
 	BAD("right 7", e.access |= 1u << 7);
+	BAD("right 10", e.access |= 1u << 10);
 	BAD("right 31", e.access |= 1u << 31);
 	BAD("max_pages of an MR", e.max_pages = 1);
 	BAD("offset + length - 1 wraps", e.xlat.offset = ~0ull - PAGE + 2);
@@ -50,6 +51,9 @@ TEST_CASE(entry_form, "an entry with a field that is out of range is none",
 	BAD("6 levels", e.xlat.levels = 6);
 	BAD("page_shift 11", e.xlat.page_shift = 11);
 #undef BAD
+	e = good;
+	e.access |= ALL_FLUSH;
+	try_entry(&p, "rights 8 and 9", &e, MOOR_MRC_TYPE_MR, 0);
 	e = good;
 	e.iova = ~0ull - PAGE + 1;
 	try_entry(&p, "the last page there is", &e, MOOR_MRC_TYPE_MR, 0);

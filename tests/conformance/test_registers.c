@@ -477,7 +477,8 @@ static uint8_t wqe_status(uint8_t opcode)
 	make_pair(&p);
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = opcode, .remote = p.buf[1], .rkey = p.key[1],
-		.num_sge = opcode <= MOOR_WQE_FETCH_ADD,
+		.num_sge = opcode <= MOOR_WQE_FETCH_ADD ||
+			   opcode == MOOR_WQE_ATOMIC_WRITE,
 		.sge = { { .addr = p.buf[0], .length = 8, .lkey = p.key[0] } },
 	});
 	return wait_cqe(&p.cq[0]).status;
@@ -496,6 +497,8 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 	const uint64_t f = dev.features;
 	bool windows = f & (MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B);
 	bool invalidate = f & (MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_FAST_REG);
+	bool flush = f & (MOOR_FEATURE_FLUSH_GLOBAL |
+			  MOOR_FEATURE_FLUSH_PERSISTENT);
 	const struct {
 		bool offered;
 		uint8_t opcode;
@@ -511,7 +514,7 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 		{ f & MOOR_FEATURE_UD, MOOR_CMD_DETACH_FILTER },
 		{ windows, MOOR_CMD_MR_WINDOWS },
 	}, wqes[] = {
-		{ false, 0x0b }, { false, 0x7f }, { false, 0x80 },
+		{ false, 0x0d }, { false, 0x7f }, { false, 0x80 },
 		{ false, 0x81 }, { false, 0xff },
 		{ f & MOOR_FEATURE_ATOMICS, MOOR_WQE_CMP_SWAP },
 		{ f & MOOR_FEATURE_ATOMICS, MOOR_WQE_FETCH_ADD },
@@ -519,6 +522,8 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 		{ invalidate, MOOR_WQE_LOCAL_INV },
 		{ invalidate, MOOR_WQE_SEND_INV },
 		{ f & MOOR_FEATURE_FAST_REG, MOOR_WQE_REG_MR },
+		{ f & MOOR_FEATURE_ATOMIC_WRITE, MOOR_WQE_ATOMIC_WRITE },
+		{ flush, MOOR_WQE_FLUSH },
 	}, types[] = {
 		{ f & MOOR_FEATURE_FAST_REG, MOOR_MRC_TYPE_FAST_REG },
 		{ f & MOOR_FEATURE_MW_TYPE_1, MOOR_MRC_TYPE_MW_1 },
@@ -597,7 +602,8 @@ TEST_CASE(idle_rights, "a right whose feature is absent is no mistake", "FEAT-4"
 	uint32_t key;
 
 	make_pair(&p);
-	key = make_mr(PD, ALL_RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, p.buf[1], BUF);
+	key = make_mr(PD, ALL_RIGHTS | ALL_FLUSH | MOOR_ACCESS_RELAXED_ORDERING,
+		      p.buf[1], BUF);
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 64, true);
 	expect_remote(&p, MOOR_WQE_READ, key, p.buf[1], 64, true);
 }

@@ -273,6 +273,8 @@ TEST_CASE(bind_checks, "what a bind is checked for, in order",
 	BAD("MW_BIND", b.access |= MOOR_ACCESS_MW_BIND, MOOR_SYN_RIGHTS);
 	BAD("an unknown right", b.access |= 1u << 20, MOOR_SYN_RIGHTS);
 	BAD("ON_DEMAND", b.access |= 1u << 6, MOOR_SYN_RIGHTS);
+	BAD("right 7", b.access |= 1u << 7, MOOR_SYN_RIGHTS);
+	BAD("right 10", b.access |= 1u << 10, MOOR_SYN_RIGHTS);
 	BAD("a byte before the MR", b.addr = p.buf[1] - 1, MOOR_SYN_BOUNDS);
 	BAD("a byte behind it", (b.addr = p.buf[1] + 1, b.length = BUF),
 	    MOOR_SYN_BOUNDS);

@@ -157,6 +157,7 @@ struct moor_cmd_modify_qp to_init(void)
 	return (struct moor_cmd_modify_qp){
 		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_ACCESS,
 		.state = MOOR_QPS_INIT, .access = ALL_REMOTE,
+		.access_high = ALL_FLUSH >> 8,
 	};
 }
 
@@ -281,12 +282,26 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 		memcpy(to, &wr->reg, sizeof(wr->reg));
 		to += sizeof(wr->reg);
 		break;
+	case MOOR_WQE_FLUSH:
+		memcpy(to, &wr->flush, sizeof(wr->flush));
+		to += sizeof(wr->flush);
+		break;
 	}
 	if (wr->data)
 		memcpy(to, wr->data, wr->data_len);
 	else
 		memcpy(to, wr->sge, wr->num_sge * sizeof(wr->sge[0]));
 	return (struct moor_sq_wqe *)wqe;
+}
+
+struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
+			uint32_t rkey, uint32_t len)
+{
+	return (struct send_wr){
+		.opcode = MOOR_WQE_FLUSH, .wr_id = 0xf1, .remote = remote,
+		.rkey = rkey,
+		.flush = { .length = len, .type = type, .level = level },
+	};
 }
 
 void ring_send(const struct qp *qp)

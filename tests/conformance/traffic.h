@@ -97,6 +97,7 @@ struct send_wr {
 		struct moor_wqe_atomic atomic;
 		struct moor_wqe_bind bind;
 		struct moor_wqe_reg reg;
+		struct moor_wqe_flush flush;
 	};
 };
 
@@ -104,6 +105,10 @@ struct send_wr {
 
 #define SGE(a, len, key)						\
 	.num_sge = 1, .sge = { { .addr = (a), .length = (len), .lkey = (key) } }
+
+/* A FLUSH of @len bytes, or of all that @rkey names. */
+struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
+			uint32_t rkey, uint32_t len);
 
 /* Into the next slot, without ringing. Return: the WQE. */
 struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr);

@@ -302,6 +302,8 @@ void connect_qp(struct guest *g, struct guest_qp *qp, uint32_t peer)
 		.state = MOOR_QPS_INIT,
 		.access = MOOR_ACCESS_REMOTE_WRITE | MOOR_ACCESS_REMOTE_READ |
 			  MOOR_ACCESS_REMOTE_ATOMIC,
+		.access_high = (MOOR_ACCESS_FLUSH_GLOBAL |
+				MOOR_ACCESS_FLUSH_PERSISTENT) >> 8,
 	};
 
 	if (modify(g, &cmd, qp->qpn))

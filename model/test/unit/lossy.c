@@ -53,7 +53,7 @@ void world_start(uint8_t type)
 	}
 	w.counter = take(w.g, 4096);
 	w.counter_key = make_mr(w.g, PD, RIGHTS, w.counter, 4096);
-	w.adds = 0;
+	w.count = 0;
 	for (i = 0; i < 2; i++) {
 		connect_qp(w.g, &w.qp[i], w.qp[!i].qpn);
 		be_patient(&w.qp[i]);
@@ -73,6 +73,42 @@ bool wait_cq(int i, struct moor_cqe *cqe)
 	return false;
 }
 
+struct moor_wqe_flush flush_of(uint32_t slice, uint32_t len)
+{
+	return (struct moor_wqe_flush){
+		.length = htole32(len), .type = 1 + slice % 3,
+		.level = slice / 3 & 1,
+	};
+}
+
+bool has_moved(enum op op, uint32_t slice, uint32_t len)
+{
+	const uint8_t *here = at(w.g, w.buf[0] + (uint64_t)slice * SLICE);
+	uint64_t word;
+
+	memcpy(&word, here, sizeof(word));
+	switch (op) {
+	case OP_ADD:
+		return le64toh(word) == w.count++;
+	case OP_WORD:
+		w.count = le64toh(word);
+		return true;
+	case OP_FLUSH:
+		return true;
+	default:
+		return !memcmp(here, at(w.g, w.buf[1] + (uint64_t)slice * SLICE),
+			       len);
+	}
+}
+
+bool counter_is_good(void)
+{
+	uint64_t count;
+
+	memcpy(&count, at(w.g, w.counter), sizeof(count));
+	return le64toh(count) == w.count;
+}
+
 void post(enum op op, uint32_t slice, uint32_t len)
 {
 	static const uint8_t opcodes[] = {
@@ -81,12 +117,15 @@ void post(enum op op, uint32_t slice, uint32_t len)
 		[OP_SEND] = MOOR_WQE_SEND_IMM,
 		[OP_READ] = MOOR_WQE_READ,
 		[OP_ADD] = MOOR_WQE_FETCH_ADD,
+		[OP_WORD] = MOOR_WQE_ATOMIC_WRITE,
+		[OP_FLUSH] = MOOR_WQE_FLUSH,
 	};
 	uint64_t offset = (uint64_t)slice * SLICE;
 	struct moor_sq_wqe *wqe = next_send(w.g, &w.qp[0], opcodes[op], slice);
 	struct moor_sge s = sge(w.buf[1] + offset, SLICE, w.key[1]);
 
-	if (op == OP_READ || op == OP_WRITE || op == OP_WRITE_IMM) {
+	if (op == OP_READ || op == OP_WRITE || op == OP_WRITE_IMM ||
+	    op == OP_FLUSH) {
 		wqe->remote_addr = htole64(w.buf[1] + offset);
 		wqe->rkey = htole32(w.key[1]);
 	}
@@ -94,13 +133,19 @@ void post(enum op op, uint32_t slice, uint32_t len)
 		wqe->imm = slice + 100;
 		post_recv(w.g, &w.qp[1], slice, &s, 1);
 	}
+	if (op == OP_ADD || op == OP_WORD) {
+		wqe->remote_addr = htole64(w.counter);
+		wqe->rkey = htole32(w.counter_key);
+		len = sizeof(uint64_t);
+	}
 	if (op == OP_ADD) {
 		struct moor_wqe_atomic *atomic = (void *)(wqe + 1);
 
-		wqe->remote_addr = htole64(w.counter);
-		wqe->rkey = htole32(w.counter_key);
 		atomic->swap_add = htole64(1);
-		len = sizeof(uint64_t);
+	}
+	if (op == OP_FLUSH) {
+		*(struct moor_wqe_flush *)(wqe + 1) = flush_of(slice, len);
+		return;
 	}
 	/* Two pieces, so that a packet may need both. */
 	if (op != OP_ADD && len > 7) {

@@ -7,12 +7,14 @@
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
-		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC)
+		 MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_ATOMIC | \
+		 MOOR_ACCESS_FLUSH_GLOBAL | MOOR_ACCESS_FLUSH_PERSISTENT)
 #define BATCH	32u
 #define SLICE	16384u
 #define SIZE	(BATCH * SLICE)
 
-enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_READ, OP_ADD, NUM_OPS };
+enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_READ, OP_ADD, OP_WORD, OP_FLUSH,
+	  NUM_OPS };
 
 struct world {
 	struct guest *g;
@@ -20,7 +22,7 @@ struct world {
 	struct guest_qp qp[2];
 	uint64_t buf[2], counter, result;
 	uint32_t key[2], counter_key;
-	uint64_t adds;
+	uint64_t count;		/* what the counter has to be, as far as is known */
 	uint64_t chance;
 };
 
@@ -35,8 +37,16 @@ void be_patient(struct guest_qp *qp);
 void world_start(uint8_t type);
 /* The next completion of CQ @i, waiting for the timers that it takes. */
 bool wait_cq(int i, struct moor_cqe *cqe);
-/* Of QP 0, from and to this slice of the memory, with a receive where it needs one. */
+/*
+ * Of QP 0, from and to this slice of the memory, with a receive where it needs one. An
+ * OP_ADD adds to the counter, an OP_WORD overwrites it with the start of its slice.
+ */
 void post(enum op op, uint32_t slice, uint32_t len);
+/* A FLUSH of @len bytes: which type and level, the slice decides. */
+struct moor_wqe_flush flush_of(uint32_t slice, uint32_t len);
+/* It has ended well: is at this end what has to be? In the order of the posting. */
+bool has_moved(enum op op, uint32_t slice, uint32_t len);
+bool counter_is_good(void);
 /* Of QP 0. */
 void set_timeout(uint8_t timeout, uint8_t retry_cnt);
 /* As moor-nic's option has it; NULL: no more. */

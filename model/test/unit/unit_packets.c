@@ -33,22 +33,13 @@ static bool batch(void)
 	for (i = 0; i < BATCH && good; i++)
 		good = wait_cq(0, &cqe) && !cqe.status && cqe.wr_id == i;
 	for (i = 0; i < BATCH && good; i++) {
-		const uint8_t *here = at(w.g, w.buf[0] + (uint64_t)i * SLICE);
-		uint64_t old;
-
 		if (op[i] == OP_SEND || op[i] == OP_WRITE_IMM)
 			good = wait_cq(1, &cqe) && !cqe.status &&
 			       cqe.wr_id == i && cqe.imm == i + 100 &&
 			       cqe.byte_len == len[i];
-		memcpy(&old, here, sizeof(old));
-		if (op[i] == OP_ADD)
-			good = good && old == w.adds++;
-		else
-			good = good && !memcmp(here, at(w.g, w.buf[1] +
-					       (uint64_t)i * SLICE), len[i]);
+		good = good && has_moved(op[i], i, len[i]);
 	}
-	memcpy(&i, at(w.g, w.counter), sizeof(i));
-	return good && i == w.adds && !poll_cq(w.g, &w.cq[0], &cqe) &&
+	return good && counter_is_good() && !poll_cq(w.g, &w.cq[0], &cqe) &&
 	       !poll_cq(w.g, &w.cq[1], &cqe);
 }
 
@@ -319,6 +310,8 @@ static void test_codec(void)
 		in.dma_length = chance(~0u);
 		in.swap_add = in.addr * 3;
 		in.compare = in.addr * 5;
+		in.flush_type = (uint8_t)chance(16);
+		in.flush_level = (uint8_t)chance(4);
 		in.syndrome = (uint8_t)chance(256);
 		in.imm = chance(~0u);
 		in.length = packet_forms[opcode].payload ? chance(4097) : 0;
@@ -331,7 +324,10 @@ static void test_codec(void)
 		bad += !packet_decode(&out, &data, bytes, len) ||
 		       out.opcode != in.opcode || out.psn != in.psn ||
 		       out.dest_qpn != in.dest_qpn || out.length != in.length ||
-		       memcmp(data, payload, in.length);
+		       memcmp(data, payload, in.length) ||
+		       (packet_forms[opcode].headers & PACKET_HAS_FETH &&
+			(out.flush_type != in.flush_type ||
+			 out.flush_level != in.flush_level));
 		bytes[chance((uint32_t)len)] ^= (uint8_t)(1u << chance(8));
 		taken += packet_decode(&out, &data, bytes, len);
 		taken += packet_decode(&out, &data, bytes,
@@ -339,6 +335,32 @@ static void test_codec(void)
 	}
 	ok(!bad, "packets are read as they were written");
 	ok(!taken, "damaged, cut and unknown ones are not");
+}
+
+/* Behind the BTH: FETH, then the address, the key, the length; the bytes are the IBA's. */
+static void test_flush_bytes(void)
+{
+	static const uint8_t due[] = {
+		0, 0, 0, 0x12, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+		0x99, 0xaa, 0xbb, 0xcc, 0, 0x01, 0x02, 0x03,
+	};
+	struct packet p = {
+		.opcode = PACKET_FLUSH, .flush_type = MOOR_FLUSH_PERSISTENT,
+		.flush_level = MOOR_FLUSH_REGION, .addr = 0x1122334455667788,
+		.rkey = 0x99aabbcc, .dma_length = 0x010203,
+	};
+	uint8_t bytes[64 + PACKET_OVERHEAD], word[8] = "a word.";
+	size_t len = packet_encode(&p, NULL, bytes);
+
+	ok(bytes[0] == 0x1c && len == 12 + sizeof(due) + 4 &&
+	   !memcmp(bytes + 12, due, sizeof(due)), "a FLUSH as bytes");
+	p.opcode = PACKET_ATOMIC_WRITE;
+	p.length = sizeof(word);
+	len = packet_encode(&p, word, bytes);
+	ok(bytes[0] == 0x1d && len == 12 + 16 + sizeof(word) + 4 &&
+	   !memcmp(bytes + 12, due + 4, 16) &&
+	   !memcmp(bytes + 12 + 16, word, sizeof(word)),
+	   "an ATOMIC_WRITE as bytes");
 }
 
 int main(void)
@@ -365,6 +387,7 @@ int main(void)
 	test_time_after_gap();
 	test_nothing_arrives();
 	test_codec();
+	test_flush_bytes();
 	guest_stop(w.g);
 	test_uc();
 	return done();

@@ -89,23 +89,32 @@ static void post_for(unsigned int to, enum op op, uint32_t slice, uint32_t len)
 		[OP_SEND] = MOOR_WQE_SEND_IMM,
 		[OP_READ] = MOOR_WQE_READ,
 		[OP_ADD] = MOOR_WQE_FETCH_ADD,
+		[OP_WORD] = MOOR_WQE_ATOMIC_WRITE,
+		[OP_FLUSH] = MOOR_WQE_FLUSH,
 	};
 	uint64_t offset = (uint64_t)slice * SLICE;
 	struct moor_sq_wqe *wqe = next_send(w.g, &x.ini, opcodes[op], slice);
 	struct moor_wqe_xrc whose = { .srqn = htole32(SRQN(to)) };
 	struct moor_wqe_atomic add = { .swap_add = htole64(1) };
 	struct moor_sge room = sge(w.buf[1] + offset, SLICE, w.key[1]), data;
+	struct moor_wqe_flush flush = flush_of(slice, len);
+	bool counts = op == OP_ADD || op == OP_WORD;
 	uint8_t *segment = (uint8_t *)(wqe + 1);
 
-	wqe->remote_addr = htole64(op == OP_ADD ? w.counter : w.buf[1] + offset);
-	wqe->rkey = htole32(op == OP_ADD ? w.counter_key : w.key[1]);
+	wqe->remote_addr = htole64(counts ? w.counter : w.buf[1] + offset);
+	wqe->rkey = htole32(counts ? w.counter_key : w.key[1]);
 	memcpy(segment, &whose, sizeof(whose));
 	segment += sizeof(whose);
+	if (op == OP_FLUSH) {
+		memcpy(segment, &flush, sizeof(flush));
+		return;
+	}
 	if (op == OP_ADD) {
 		memcpy(segment, &add, sizeof(add));
 		segment += sizeof(add);
-		len = sizeof(uint64_t);
 	}
+	if (counts)
+		len = sizeof(uint64_t);
 	data = sge(w.buf[0] + offset, len, w.key[0]);
 	memcpy(segment, &data, sizeof(data));
 	wqe->num_sge = 1;
@@ -146,19 +155,11 @@ static bool batch(void)
 	for (i = 0; i < BATCH && good; i++)
 		good = wait_cq(0, &cqe) && !cqe.status && cqe.wr_id == i;
 	for (i = 0; i < BATCH && good; i++) {
-		const uint8_t *here = at(w.g, w.buf[0] + (uint64_t)i * SLICE);
-		uint64_t old;
-
 		if (op[i] == OP_SEND || op[i] == OP_WRITE_IMM)
 			good = came_to(to[i], i, len[i]);
-		memcpy(&old, here, sizeof(old));
-		if (op[i] == OP_ADD)
-			good = good && old == w.adds++;
-		else
-			good = good && !memcmp(here, at(w.g, w.buf[1] +
-					       (uint64_t)i * SLICE), len[i]);
+		good = good && has_moved(op[i], i, len[i]);
 	}
-	return good && !poll_cq(w.g, &w.cq[0], &cqe) &&
+	return good && counter_is_good() && !poll_cq(w.g, &w.cq[0], &cqe) &&
 	       !poll_cq(w.g, &x.cq[0], &cqe) && !poll_cq(w.g, &x.cq[1], &cqe);
 }
 
@@ -204,7 +205,8 @@ static bool is_named(uint8_t opcode)
 	if (more && memcmp(bytes + 12, number, sizeof(number)))
 		return false;
 	if (packet_form(&p)->headers & PACKET_HAS_RETH &&
-	    memcmp(bytes + 16, address, sizeof(address)))
+	    memcmp(bytes + (packet_form(&p)->headers & PACKET_HAS_FETH ? 20 : 16),
+		   address, sizeof(address)))
 		return false;
 	/* RC's is the same without it. */
 	p.opcode = opcode;

@@ -35,6 +35,10 @@ void rdma_restrack_add(struct rdma_restrack_entry *res);
 
 #define ib_umem_get_va			ib_umem_get
 
+/* The ABI's, whose names came later. */
+#define IB_ODP_SUPPORT_FLUSH		BIT(6)
+#define IB_ODP_SUPPORT_ATOMIC_WRITE	BIT(7)
+
 #define invalidate_mappings		move_notify
 #define MOOR_DMA_BUF_NS			DMA_BUF
 

@@ -60,6 +60,17 @@ static void moor_query_datagrams(const struct moor_caps *caps,
 	attr->max_total_mcast_qp_attach = caps->max_filter;
 }
 
+static void moor_query_placement(const struct moor_caps *caps,
+				 struct ib_device_attr *attr)
+{
+	if (caps->features & MOOR_FEATURE_FLUSH_GLOBAL)
+		attr->device_cap_flags |= IB_DEVICE_FLUSH_GLOBAL;
+	if (caps->features & MOOR_FEATURE_FLUSH_PERSISTENT)
+		attr->device_cap_flags |= IB_DEVICE_FLUSH_PERSISTENT;
+	if (caps->features & MOOR_FEATURE_ATOMIC_WRITE)
+		attr->device_cap_flags |= IB_DEVICE_ATOMIC_WRITE;
+}
+
 static void moor_query_odp(const struct moor_caps *caps,
 			   struct ib_device_attr *attr)
 {
@@ -74,6 +85,12 @@ static void moor_query_odp(const struct moor_caps *caps,
 					      IB_ODP_SUPPORT_ATOMIC;
 	if (caps->features & MOOR_FEATURE_SRQ)
 		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_SRQ_RECV;
+	/* What is paged is never known to be persistent. */
+	if (caps->features & MOOR_FEATURE_FLUSH_GLOBAL)
+		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_FLUSH;
+	if (caps->features & MOOR_FEATURE_ATOMIC_WRITE)
+		odp->per_transport_caps.rc_odp_caps |=
+			IB_ODP_SUPPORT_ATOMIC_WRITE;
 	if (caps->features & MOOR_FEATURE_XRC)
 		odp->per_transport_caps.xrc_odp_caps =
 			odp->per_transport_caps.rc_odp_caps;
@@ -137,6 +154,7 @@ static int moor_query_device(struct ib_device *ibdev,
 	moor_query_windows(mdev, attr);
 	moor_query_srqs(caps, attr);
 	moor_query_datagrams(caps, attr);
+	moor_query_placement(caps, attr);
 	if (moor_has_odp(mdev))
 		moor_query_odp(caps, attr);
 	if (caps->features & MOOR_FEATURE_FAST_REG) {

@@ -240,7 +240,7 @@ struct ib_mr *moor_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 	why.reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		goto refuse;
-	err = moor_mr_check_access(MOOR_ACCESS_SUPPORTED, attr->access_flags,
+	err = moor_mr_check_access(moor_mr_supported(mdev), attr->access_flags,
 				   &why);
 	if (!err && attr->length)
 		err = moor_mr_check_range(mdev, 0, attr->length, 0, &why);

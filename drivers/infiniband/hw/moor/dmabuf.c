@@ -15,8 +15,8 @@
 #include "moor.h"
 #include "trace.h"
 
-/* What the core lets pass; windows would outlast what the owner takes back. */
-#define MOOR_ACCESS_DMABUF	(MOOR_ACCESS_SUPPORTED & ~(IB_ACCESS_MW_BIND | IB_ZERO_BASED))
+/* Windows would outlast what the owner takes back; the core lets neither pass. */
+#define MOOR_ACCESS_NO_DMABUF	(IB_ACCESS_MW_BIND | IB_ZERO_BASED)
 
 /* Once for an MR, with the reservation lock; at the latest when it is let go. */
 static void moor_dmabuf_taken_back(void *private)
@@ -137,7 +137,8 @@ static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd,
 	why->reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		return ERR_PTR(-EIO);
-	err = moor_mr_check_access(MOOR_ACCESS_DMABUF, why->access, why);
+	err = moor_mr_check_access(moor_mr_supported(mdev) &
+				   ~MOOR_ACCESS_NO_DMABUF, why->access, why);
 	if (!err)
 		err = moor_mr_check_range(mdev, why->start, why->length, iova,
 					  why);

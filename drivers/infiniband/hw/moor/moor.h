@@ -302,6 +302,18 @@ static inline bool moor_has_odp(const struct moor_dev *mdev)
 	return mdev->caps.features & MOOR_FEATURE_ODP;
 }
 
+/* IB_ACCESS_FLUSH_* that the device has. */
+static inline u32 moor_flush_rights(const struct moor_dev *mdev)
+{
+	u32 rights = 0;
+
+	if (mdev->caps.features & MOOR_FEATURE_FLUSH_GLOBAL)
+		rights |= IB_ACCESS_FLUSH_GLOBAL;
+	if (mdev->caps.features & MOOR_FEATURE_FLUSH_PERSISTENT)
+		rights |= IB_ACCESS_FLUSH_PERSISTENT;
+	return rights;
+}
+
 static inline bool moor_is_dead(const struct moor_dev *mdev)
 {
 	/* Pairs with moor_hw_kill(): no DMA after it is seen. */

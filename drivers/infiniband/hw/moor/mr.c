@@ -7,11 +7,27 @@
  * pinned memory exist.
  */
 
+#include <linux/ioport.h>
 #include <linux/slab.h>
 #include <rdma/restrack.h>
 
 #include "moor.h"
 #include "trace.h"
+
+/**
+ * moor_mr_supported - access flags that an MR of any kind may have
+ * @mdev: device
+ *
+ * FLUSH_PERSISTENT is not one: what memory outlives a loss of power is known of
+ * pinned pages alone (HWI MPE-11).
+ *
+ * Return: IB_ACCESS_*
+ */
+u32 moor_mr_supported(const struct moor_dev *mdev)
+{
+	return MOOR_ACCESS_SUPPORTED |
+	       (moor_flush_rights(mdev) & ~IB_ACCESS_FLUSH_PERSISTENT);
+}
 
 /**
  * moor_mr_check_access - look at the access flags of a registration
@@ -43,22 +59,26 @@ int moor_mr_check_access(u32 supported, int access, struct moor_refusal *why)
 
 /**
  * moor_reg_check_access - look at the access flags of a process's memory
+ * @mdev: device
  * @uctx: context, or NULL: memory of the kernel
  * @access: IB_ACCESS_*
  * @why: filled in on failure
  *
- * What is paged needs a context whose page requests are answered.
+ * What is paged needs a context whose page requests are answered, and is not
+ * persistent, as its pages change.
  *
  * Return: 0; -ENOMEM; or what moor_mr_check_access() gives.
  */
-int moor_reg_check_access(struct moor_ucontext *uctx, int access,
+int moor_reg_check_access(const struct moor_dev *mdev,
+			  struct moor_ucontext *uctx, int access,
 			  struct moor_refusal *why)
 {
-	u32 supported = MOOR_ACCESS_SUPPORTED;
+	u32 supported = moor_mr_supported(mdev);
 	int err;
 
-	if (uctx && access & IB_ACCESS_ON_DEMAND &&
-	    moor_has_odp(to_mdev(uctx->ibucontext.device)))
+	if (!(access & IB_ACCESS_ON_DEMAND))
+		supported |= moor_flush_rights(mdev);
+	else if (uctx && moor_has_odp(mdev))
 		supported |= IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB;
 	err = moor_mr_check_access(supported, access, why);
 	if (err || !(access & IB_ACCESS_ON_DEMAND))
@@ -145,6 +165,46 @@ void moor_reg_set_access(struct moor_registration *reg, int access)
 	reg->huge = access & IB_ACCESS_HUGETLB;
 }
 
+/* Memory that keeps what it has without power, as the firmware says. */
+static bool moor_is_persistent(phys_addr_t start, size_t size)
+{
+	return region_intersects(start, size, IORESOURCE_MEM,
+				 IORES_DESC_PERSISTENT_MEMORY) ==
+	       REGION_INTERSECTS ||
+	       region_intersects(start, size, IORESOURCE_MEM,
+				 IORES_DESC_PERSISTENT_MEMORY_LEGACY) ==
+	       REGION_INTERSECTS;
+}
+
+/**
+ * moor_reg_check_memory - is pinned memory of the kind that its rights ask for?
+ * @reg: registration; access and umem are set
+ * @why: filled in on failure
+ *
+ * FLUSH_PERSISTENT promises a peer that what it wrote is not lost: all of the
+ * memory has to be persistent (DAX).
+ *
+ * Return: 0 or -EINVAL.
+ */
+int moor_reg_check_memory(const struct moor_registration *reg,
+			  struct moor_refusal *why)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (!(reg->access & MOOR_ACCESS_FLUSH_PERSISTENT))
+		return 0;
+	for_each_sgtable_sg(&reg->umem->sgt_append.sgt, sg, i) {
+		if (!moor_is_persistent(sg_phys(sg), sg->length)) {
+			why->reason = MOOR_REFUSAL_FLAGS;
+			why->value = IB_ACCESS_FLUSH_PERSISTENT;
+			return -EINVAL;
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
 /**
  * moor_reg_pin - pin the memory of a registration and describe it
  * @mdev: device
@@ -175,15 +235,21 @@ int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 		return moor_refusal_of_pin(why, reg->start, reg->length,
 					   PTR_ERR(reg->umem));
 
+	err = moor_reg_check_memory(reg, why);
+	if (err)
+		goto release;
 	err = moor_table_build(mdev, &reg->table, reg->umem);
 	if (err) {
 		why->reason = moor_refusal_of_errno(err);
-		ib_umem_release(reg->umem);
-		return err;
+		goto release;
 	}
 	if (reg->zero_based)
 		reg->iova = 0;
 	return 0;
+
+release:
+	ib_umem_release(reg->umem);
+	return err;
 }
 
 /**
@@ -264,7 +330,7 @@ static struct moor_mr *moor_mr_create(struct ib_pd *ibpd,
 	why->reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		return ERR_PTR(-EIO);
-	err = moor_reg_check_access(uctx, why->access, why);
+	err = moor_reg_check_access(mdev, uctx, why->access, why);
 	if (err)
 		return ERR_PTR(err);
 
@@ -308,8 +374,9 @@ free_mr:
  * done but for the root of the table; all of the process's memory at once is start 0
  * and length 2^64 - 1 (implicit ODP).
  *
- * Return: the MR; -EINVAL for an impossible range or a combination of rights
- * that IBA forbids; -EOPNOTSUPP for a flag we do not have; -ENOMEM also for the
+ * Return: the MR; -EINVAL for an impossible range, a combination of rights
+ * that IBA forbids, or FLUSH_PERSISTENT of memory that is not persistent;
+ * -EOPNOTSUPP for a flag that we, or such memory, do not have; -ENOMEM also for the
  * device's or the process's limit; -EFAULT for what is not mapped; -EIO on a
  * dead device. Which of them it was, moor_refuse() remembers.
  */
@@ -357,7 +424,7 @@ struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access)
 	struct moor_mr *mr;
 	int err;
 
-	err = moor_mr_check_access(MOOR_ACCESS_SUPPORTED, access, &why);
+	err = moor_mr_check_access(moor_mr_supported(mdev), access, &why);
 	if (err)
 		return ERR_PTR(err);
 	mr = moor_mr_new(ibpd, access, MOOR_MRC_TYPE_ALL);

@@ -156,9 +156,11 @@ struct moor_registration {
 				 MOOR_ACCESS_REMOTE_WRITE |		\
 				 MOOR_ACCESS_REMOTE_READ |		\
 				 MOOR_ACCESS_REMOTE_ATOMIC |		\
-				 MOOR_ACCESS_MW_BIND)
+				 MOOR_ACCESS_MW_BIND |			\
+				 MOOR_ACCESS_FLUSH_GLOBAL |		\
+				 MOOR_ACCESS_FLUSH_PERSISTENT)
 
-/* What an MR of any kind may be asked for. */
+/* What an MR of any kind may be asked for, of any device. */
 #define MOOR_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE |		\
 				 IB_ACCESS_REMOTE_WRITE |		\
 				 IB_ACCESS_REMOTE_READ |		\
@@ -356,15 +358,19 @@ void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 
 /* mr.c */
+u32 moor_mr_supported(const struct moor_dev *mdev);
 int moor_mr_check_access(u32 supported, int access, struct moor_refusal *why);
 int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
 			u64 iova, struct moor_refusal *why);
-int moor_reg_check_access(struct moor_ucontext *uctx, int access,
+int moor_reg_check_access(const struct moor_dev *mdev,
+			  struct moor_ucontext *uctx, int access,
 			  struct moor_refusal *why);
 int moor_reg_check_range(const struct moor_dev *mdev,
 			 const struct moor_registration *reg, u64 iova,
 			 struct moor_refusal *why);
 void moor_reg_set_access(struct moor_registration *reg, int access);
+int moor_reg_check_memory(const struct moor_registration *reg,
+			  struct moor_refusal *why);
 int moor_reg_pin(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why);
 void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg);

@@ -17,12 +17,11 @@
 
 #include "moor.h"
 
-/* What work requests are asked for and the device has. */
+/* What work requests are asked for and every device has. */
 #define MOOR_FAST_ACCESS	(IB_ACCESS_LOCAL_WRITE |		\
 				 IB_ACCESS_REMOTE_WRITE |		\
 				 IB_ACCESS_REMOTE_READ |		\
-				 IB_ACCESS_REMOTE_ATOMIC |		\
-				 IB_ACCESS_RELAXED_ORDERING)
+				 IB_ACCESS_REMOTE_ATOMIC)
 
 /**
  * moor_alloc_mr - an MR for fast registration
@@ -143,16 +142,18 @@ int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
  * @wqe: filled in
  * @wr: what is asked for
  *
- * Return: 0, or -EINVAL for flags that the device does not have.
+ * Return: 0, or -EINVAL for flags that the device does not have, and for
+ * FLUSH_PERSISTENT: of what was mapped only the DMA addresses are known.
  */
 int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr)
 {
 	struct moor_fast_mr *fast = to_fast_mr(wr->mr);
 	struct moor_wqe_reg *reg = (struct moor_wqe_reg *)(wqe + 1);
-	u32 access = wr->access & (MOOR_FAST_ACCESS &
-				   ~IB_ACCESS_RELAXED_ORDERING);
+	u32 flush = moor_flush_rights(to_mdev(wr->mr->device)) &
+		    ~IB_ACCESS_FLUSH_PERSISTENT;
+	u32 access = wr->access & (MOOR_FAST_ACCESS | flush);
 
-	if (unlikely(wr->access & ~(MOOR_FAST_ACCESS | IB_ACCESS_OPTIONAL)))
+	if (unlikely(wr->access & ~(access | IB_ACCESS_OPTIONAL)))
 		return -EINVAL;
 	if (wr->access & IB_ACCESS_RELAXED_ORDERING)
 		access |= MOOR_ACCESS_RELAXED_ORDERING;

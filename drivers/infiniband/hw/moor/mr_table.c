@@ -11,7 +11,9 @@
 
 #define MOOR_REMOTE_RIGHTS	(MOOR_ACCESS_REMOTE_WRITE |		\
 				 MOOR_ACCESS_REMOTE_READ |		\
-				 MOOR_ACCESS_REMOTE_ATOMIC)
+				 MOOR_ACCESS_REMOTE_ATOMIC |		\
+				 MOOR_ACCESS_FLUSH_GLOBAL |		\
+				 MOOR_ACCESS_FLUSH_PERSISTENT)
 
 /**
  * moor_mr_table_init - map the context table

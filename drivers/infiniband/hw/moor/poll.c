@@ -18,6 +18,8 @@ static const u8 moor_wc_opcodes[] = {
 	[MOOR_WQE_LOCAL_INV]	= IB_WC_LOCAL_INV,
 	[MOOR_WQE_BIND_MW]	= IB_WC_SEND,
 	[MOOR_WQE_REG_MR]	= IB_WC_REG_MR,
+	[MOOR_WQE_ATOMIC_WRITE]	= IB_WC_ATOMIC_WRITE,
+	[MOOR_WQE_FLUSH]	= IB_WC_FLUSH,
 };
 
 /**

@@ -125,11 +125,19 @@ static void moor_put_address(struct moor_sq_wqe *wqe, const struct ib_ud_wr *wr)
 	segment->qkey = cpu_to_le32(wr->remote_qkey);
 }
 
-/* Is it an operation of the queue pair's type (HWI UC-1, UD-1)? */
+/*
+ * Is it an operation of the queue pair's type (HWI UC-1, UD-1)? FLUSH the core has no
+ * structure for, so that nobody can post it.
+ */
 static bool moor_has_opcode(const struct moor_qp *qp, enum ib_wr_opcode opcode)
 {
+	const struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+
 	if (moor_qp_is_ud(qp))
 		return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM;
+	if (opcode == IB_WR_ATOMIC_WRITE)
+		return qp->ibqp.qp_type == IB_QPT_RC &&
+		       mdev->caps.features & MOOR_FEATURE_ATOMIC_WRITE;
 	return qp->ibqp.qp_type == IB_QPT_RC ||
 	       (opcode != IB_WR_RDMA_READ && opcode != IB_WR_SEND_WITH_INV &&
 		opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
@@ -150,6 +158,8 @@ static int moor_put_wqe(struct moor_qp *qp, struct moor_sq_wqe *wqe,
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 		wqe->imm = wr->ex.imm_data;
 		return moor_put_rdma(qp, wqe, wr, MOOR_WQE_WRITE_IMM);
+	case IB_WR_ATOMIC_WRITE:
+		return moor_put_rdma(qp, wqe, wr, MOOR_WQE_ATOMIC_WRITE);
 	case IB_WR_SEND:
 		wqe->opcode = MOOR_WQE_SEND;
 		return moor_put_data(qp, wqe, wr);

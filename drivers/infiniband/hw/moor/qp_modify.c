@@ -156,6 +156,16 @@ static u32 moor_qp_put_datagram(struct moor_cmd_modify_qp *cmd,
 	return bits;
 }
 
+/* What the device does not have it may not be told either (HWI VER-8). */
+static void moor_qp_put_access(struct moor_cmd_modify_qp *cmd,
+			       const struct moor_qp *qp, u32 access)
+{
+	u32 flush = access & moor_flush_rights(to_mdev(qp->ibqp.device));
+
+	cmd->access = access & MOOR_REMOTE_ACCESS;
+	cmd->access_high = flush >> 8;
+}
+
 static int moor_qp_send_modify(struct moor_qp *qp,
 			       const struct ib_qp_attr *attr, int mask)
 {
@@ -172,7 +182,7 @@ static int moor_qp_send_modify(struct moor_qp *qp,
 	}
 	if (mask & IB_QP_ACCESS_FLAGS) {
 		bits |= MOOR_QP_ATTR_ACCESS;
-		cmd.access = attr->qp_access_flags & MOOR_REMOTE_ACCESS;
+		moor_qp_put_access(&cmd, qp, attr->qp_access_flags);
 	}
 	if (mask & IB_QP_AV) {
 		bits |= MOOR_QP_ATTR_PATH;

@@ -67,7 +67,7 @@ static int moor_rereg_rights(struct moor_registration *next, u64 iova,
 		return -EACCES;
 	}
 	next->iova = next->zero_based ? 0 : iova;
-	return 0;
+	return moor_reg_check_memory(next, why);
 }
 
 /*
@@ -92,7 +92,7 @@ static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 	if (flags & IB_MR_REREG_PD)
 		next->pdn = to_mpd(ibpd)->pdn;
 	if (flags & IB_MR_REREG_ACCESS) {
-		err = moor_reg_check_access(uctx, why->access, why);
+		err = moor_reg_check_access(mdev, uctx, why->access, why);
 		if (err)
 			return err;
 		moor_reg_set_access(next, why->access);

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The place of ATOMIC_WRITE and FLUSH among other messages (HWI 12.7, 13). */
+#include <string.h>
+
+#include "paged.h"
+#include "xrc.h"
+
+#define BOTH	(HAS(ATOMIC_WRITE) | HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
+#define RIGHTS	(ALL_RIGHTS | ALL_FLUSH)
+#define WORD	0x8877665544332211ull
+
+static const uint64_t word_value = WORD;
+
+static uint8_t types(void)
+{
+	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ?
+		MOOR_FLUSH_GLOBAL : 0) |
+	       (dev.features & MOOR_FEATURE_FLUSH_PERSISTENT ?
+		MOOR_FLUSH_PERSISTENT : 0);
+}
+
+/* What a case goes through: opcodes of which the device has the features. */
+static bool is_offered(uint8_t opcode)
+{
+	about("opcode 0x%02x", opcode);
+	return opcode == MOOR_WQE_FLUSH ? types() :
+	       dev.features & MOOR_FEATURE_ATOMIC_WRITE;
+}
+
+#define FOR_EACH_OPCODE(opcode)						\
+	for ((opcode) = MOOR_WQE_ATOMIC_WRITE; (opcode) <= MOOR_WQE_FLUSH; (opcode)++)
+
+/* WORD, inline, to @remote; or a FLUSH of eight bytes there. */
+static struct send_wr either(uint8_t opcode, uint64_t remote, uint32_t rkey)
+{
+	if (opcode == MOOR_WQE_FLUSH)
+		return flush_wr(types(), MOOR_FLUSH_RANGE, remote, rkey, 8);
+	return (struct send_wr){
+		.opcode = opcode, .wr_id = 0xf1, .remote = remote,
+		.rkey = rkey, .data = &word_value,
+		.data_len = sizeof(word_value),
+	};
+}
+
+/* As many READs and the like at once at either end; nothing is sent again. */
+static void set_limits(struct pair *p, uint8_t max_rd_atomic,
+		       uint8_t max_dest_rd_atomic)
+{
+	must_modify(&p->qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_MAX_RD_ATOMIC | MOOR_QP_ATTR_TIMEOUT |
+			MOOR_QP_ATTR_RETRY_CNT,
+		.max_rd_atomic = max_rd_atomic,
+	});
+	must_modify(&p->qp[1], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC,
+		.max_dest_rd_atomic = max_dest_rd_atomic,
+	});
+}
+
+TEST_CASE(limits, "max_rd_atomic and max_dest_rd_atomic of 0 leave no room for them",
+	  "MPE-1 WQ-8 RC-40 RC-5 EV-8", BOTH)
+{
+	uint8_t opcode;
+	struct pair p;
+	uint32_t key;
+
+	make_pair(&p);
+	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	FOR_EACH_OPCODE(opcode) {
+		if (!is_offered(opcode))
+			continue;
+		set_limits(&p, 1, 1);
+		post_send(&p.qp[0], either(opcode, p.buf[1], key));
+		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_SUCCESS, 0);
+		fill(p.buf[1], BUF, 2);
+		set_limits(&p, 0, 1);
+		post_send(&p.qp[0], either(opcode, p.buf[1], key));
+		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+		reconnect(&p);
+		set_limits(&p, 1, 0);
+		drop_events(MOOR_EQ_ASYNC);
+		/* That is found before the key is. */
+		post_send(&p.qp[0], either(opcode, p.buf[1], key ^ 1));
+		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_REM_INV_REQ_ERR, 0);
+		expect_event(MOOR_EVENT_QP_REQ_ERR, p.qp[1].qpn);
+		reconnect(&p);
+		expect(is_filled(p.buf[1], BUF, 2), "something is written");
+	}
+}
+
+/* Of one QP, in turn: a long READ and two of each of the others; all at once. */
+#define LONG	(1u << 20)
+#define TURNS	6u
+
+TEST_CASE(among_reads, "behind long READs: no more at once than there may be, answered in turn",
+	  "MPE-1 WQ-14 RC-40 RC-14", BOTH)
+{
+	static const uint8_t kinds[] = { MOOR_WQE_READ, MOOR_WQE_ATOMIC_WRITE,
+					 MOOR_WQE_FLUSH, MOOR_WQE_FLUSH,
+					 MOOR_WQE_ATOMIC_WRITE };
+	const uint32_t len = dev.max_msg_size < LONG ? dev.max_msg_size : LONG;
+	uint64_t from = take_filled(len, 4), to = take(TURNS * len);
+	uint32_t from_key = make_mr(PD, RIGHTS, from, len);
+	uint32_t to_key = make_mr(PD, RIGHTS, to, TURNS * len);
+	uint32_t key, most, psn, i, n = 0;
+	struct pair p;
+
+	make_pair(&p);
+	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	for (most = 1; most <= 4 && most <= dev.max_rd_atomic; most++) {
+		about("%u at once", most);
+		set_limits(&p, (uint8_t)most, (uint8_t)most);
+		memset(at(to), 0, TURNS * len);
+		memset(at(p.buf[1]), 0, BUF);
+		psn = query_qp(&p.qp[0]).sq_psn;
+		for (i = 0, n = 0; i < TURNS * sizeof(kinds); i++) {
+			uint8_t kind = kinds[i % sizeof(kinds)];
+			uint32_t turn = i / (uint32_t)sizeof(kinds);
+			struct send_wr wr = either(kind, p.buf[1] + 8 * n, key);
+
+			if (kind == MOOR_WQE_READ)
+				wr = (struct send_wr){
+					.opcode = kind, .remote = from,
+					.rkey = from_key,
+					SGE(to + turn * len, len, to_key),
+				};
+			else if (!is_offered(kind))
+				continue;
+			about("%u at once", most);
+			wr.wr_id = n++;
+			put_send(&p.qp[0], &wr);
+		}
+		ring_send(&p.qp[0]);
+		for (i = 0; i < n; i++)
+			need(!expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0).status,
+			     "message %u", i);
+		for (i = 0; i < TURNS; i++)
+			expect(same(from, to + i * len, len), "READ %u", i);
+		psn += TURNS * ((len + 1023) / 1024) + n - TURNS;
+		expect(query_qp(&p.qp[0]).sq_psn == (psn & 0xffffff) &&
+		       query_qp(&p.qp[1]).rq_psn == (psn & 0xffffff),
+		       "the next PSN is 0x%x, not 0x%x",
+		       query_qp(&p.qp[0]).sq_psn, psn & 0xffffff);
+	}
+}
+
+TEST_CASE(among_all, "among messages of every kind they take effect in order", "MPE-1 WQ-14",
+	  BOTH)
+{
+	struct pair p;
+	uint32_t key;
+	unsigned int i;
+
+	make_pair(&p);
+	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	for (i = 0; i < 20; i++) {
+		about("round %u", i);
+		fill(p.buf[0], BUF, i);
+		memset(at(p.buf[1]), 0, BUF);
+		post_recv(&p.qp[1], i, p.buf[1] + 8192, 4096, p.key[1]);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = key,
+			SGE(p.buf[0], 4096, p.key[0]),
+		});
+		if (dev.features & MOOR_FEATURE_ATOMIC_WRITE) {
+			struct send_wr wr = either(MOOR_WQE_ATOMIC_WRITE,
+						   p.buf[1] + 64, key);
+
+			wr.flags = UNSIGNALED;
+			put_send(&p.qp[0], &wr);
+		}
+		if (types()) {
+			struct send_wr wr = either(MOOR_WQE_FLUSH, p.buf[1], key);
+
+			wr.flags = UNSIGNALED;
+			put_send(&p.qp[0], &wr);
+		}
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_READ, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = key,
+			SGE(p.buf[0] + 8192, 4096, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND, .wr_id = i,
+			.flags = MOOR_WQE_FLAG_FENCE,
+			SGE(p.buf[0] + 8192, 4096, p.key[0]),
+		});
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[1], i, MOOR_WC_SUCCESS, 0);
+		expect(same(p.buf[1], p.buf[1] + 8192, 4096), "what is read");
+		expect(!(dev.features & MOOR_FEATURE_ATOMIC_WRITE) ||
+		       *(uint64_t *)at(p.buf[1] + 64) == WORD, "the word");
+		expect(same(p.buf[0], p.buf[1], 64) &&
+		       same(p.buf[0] + 72, p.buf[1] + 72, 4096 - 72), "the data");
+	}
+}
+
+TEST_CASE(fenced, "FENCE: an ATOMIC_WRITE waits for the READ before it", "MPE-1 WQ-7 WQ-14",
+	  HAS(ATOMIC_WRITE))
+{
+	const uint32_t len = dev.max_msg_size < LONG ? dev.max_msg_size : LONG;
+	uint64_t from = take_filled(len, 4), to = take(len);
+	uint32_t from_key = make_mr(PD, RIGHTS, from, len);
+	uint32_t to_key = make_mr(PD, RIGHTS, to, len);
+	uint64_t *last = at(from + len - 8);
+	struct send_wr wr;
+	unsigned int round;
+	struct pair p;
+
+	make_pair(&p);
+	set_limits(&p, dev.max_rd_atomic < 2 ? 1 : 2,
+		   dev.max_rd_atomic < 2 ? 1 : 2);
+	for (round = 1; round <= 20; round++) {
+		*last = round;
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_READ, .remote = from,
+			.rkey = from_key, .flags = UNSIGNALED,
+			SGE(to, len, to_key),
+		});
+		wr = either(MOOR_WQE_ATOMIC_WRITE, from + len - 8, from_key);
+		wr.flags = MOOR_WQE_FLAG_FENCE;
+		put_send(&p.qp[0], &wr);
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], wr.wr_id, MOOR_WC_SUCCESS, 0);
+		if (!expect(*last == WORD &&
+			    *(uint64_t *)at(to + len - 8) == round,
+			    "round %u: what came later is read", round))
+			return;
+	}
+}
+
+TEST_CASE(flush_again, "a FLUSH that comes again is answered again", "MPE-1 RC-43 RC-48",
+	  HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
+{
+	struct pair p;
+	uint32_t key;
+	unsigned int i;
+
+	make_pair(&p);
+	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	for (i = 0; i < 3; i++) {
+		about("time %u", i);
+		post_send(&p.qp[0], either(MOOR_WQE_FLUSH, p.buf[1], key));
+		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_SUCCESS, 0);
+		expect(query_qp(&p.qp[1]).rq_psn == to_rtr(0).rq_psn + 1,
+		       "the PSN due is 0x%x", query_qp(&p.qp[1]).rq_psn);
+		reset_qp(&p.qp[0]);
+		connect_qp(&p.qp[0], p.qp[1].qpn);
+	}
+}
+
+/* ---- pages on demand ---- */
+
+#define WRITTEN	(MOOR_PAGE_REQUEST_WRITE | MOOR_PAGE_REQUEST_RESPONDER)
+
+TEST_CASE(word_page, "an ATOMIC_WRITE waits for a page that it may write, and is done once",
+	  "MPE-2 MPE-4 ODP-7 ODP-15", HAS(ODP))
+{
+	struct moor_page_request r;
+	struct paged p;
+	uint64_t *word;
+	unsigned int i;
+
+	if (!(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
+		return;
+	make_paged(&p);
+	page_in(&p, 0, 0, PAGES, true);
+	word = at(p.pages[1] + 2 * PAGE);
+	paged_post(&p, MOOR_WQE_ATOMIC_WRITE, 5, 64, 2 * PAGE, 8);
+	/* Absent; to be read alone; as it has to be. */
+	for (i = 0; i < 2; i++) {
+		about("time %u", i);
+		r = expect_request(&p, 1, 2 * PAGE, 1, WRITTEN);
+		expect(r.length <= 8, "%u bytes", r.length);
+		while_it_waits(&p);
+		page_in(&p, 1, 2, 1, i);
+		must_answer(r.token, MOOR_PAGE_RESOLVED);
+	}
+	expect_cqe(&p.pair.cq[0], 5, MOOR_WC_SUCCESS, 0);
+	expect(same(p.pages[0] + 64, p.pages[1] + 2 * PAGE, 8), "the word");
+	*word = WORD;
+	reset_qp(&p.pair.qp[0]);
+	connect_qp(&p.pair.qp[0], p.pair.qp[1].qpn);
+	paged_post(&p, MOOR_WQE_ATOMIC_WRITE, 5, 64, 2 * PAGE, 8);
+	expect_cqe(&p.pair.cq[0], 5, MOOR_WC_SUCCESS, 0);
+	expect(*word == WORD, "it is done again");
+	expect_no_event(MOOR_EQ_PAGE_REQUEST);
+}
+
+TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for its page",
+	  "MPE-1 MPE-8 MPE-9 ODP-15", HAS(ODP))
+{
+	struct moor_page_request r;
+	struct moor_mr_context e;
+	struct send_wr wr;
+	struct paged p;
+
+	if (!types())
+		return;
+	make_paged(&p);
+	page_in(&p, 0, 0, PAGES, true);
+	e = paged_entry(&p, 1);
+	e.access |= ALL_FLUSH;
+	p.key[1] = make_entry(&e, MOOR_MRC_TYPE_MR);
+	paged_post(&p, MOOR_WQE_WRITE, 5, 0, PAGE, 64);
+	wr = flush_wr(types(), MOOR_FLUSH_RANGE, paged_addr(1, 0), p.key[1],
+		      PAGES * PAGE);
+	post_send(&p.pair.qp[0], wr);
+	r = expect_request(&p, 1, PAGE, 1, WRITTEN);
+	while_it_waits(&p);
+	page_in(&p, 1, 1, 1, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	expect_cqe(&p.pair.cq[0], 5, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.pair.cq[0], wr.wr_id, MOOR_WC_SUCCESS, 0);
+	expect(same(p.pages[0], p.pages[1] + PAGE, 64), "the data");
+	/* The other pages have not been asked for. */
+	expect_no_event(MOOR_EQ_PAGE_REQUEST);
+}
+
+/* ---- RELAXED_ORDERING ---- */
+
+/* Buffer 1 by a key with the flag and everything else. */
+static uint32_t relax(struct pair *p)
+{
+	make_pair(p);
+	return make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, p->buf[1],
+		       BUF);
+}
+
+/* @half: which one of the source; to the first half of the target. */
+static void put_half(struct pair *p, unsigned int half, uint32_t key,
+		     unsigned int flags)
+{
+	put_send(&p->qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .flags = flags, .remote = p->buf[1],
+		.rkey = key, SGE(p->buf[0] + half * BUF / 2, BUF / 2, p->key[0]),
+	});
+}
+
+/* Two writes with the flag, of which either may win: but not with a FLUSH between. */
+TEST_CASE(relaxed_flush, "the flag: of two writes to a place and a FLUSH between, the later stays",
+	  "MPE-9 MPE-1 WQ-7 ORD-9", HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
+{
+	struct send_wr wr;
+	unsigned int round;
+	uint32_t key;
+	struct pair p;
+
+	key = relax(&p);
+	for (round = 0; round < 60; round++) {
+		about("round %u", round);
+		fill(p.buf[0], BUF / 2, round);
+		fill(p.buf[0] + BUF / 2, BUF / 2, round + 1);
+		put_half(&p, 0, key, UNSIGNALED);
+		wr = flush_wr(round & 2 ? types() : types() & -types(),
+			      round & 1, p.buf[1], key, BUF / 2);
+		wr.flags = UNSIGNALED;
+		put_send(&p.qp[0], &wr);
+		put_half(&p, 1, key, MOOR_WQE_FLAG_FENCE);
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(is_filled(p.buf[1], BUF / 2, round + 1),
+			    "not all of the later one"))
+			return;
+	}
+}
+
+TEST_CASE(relaxed_flag, "the flag: who sees what was sent behind a FLUSH sees what it flushed",
+	  "MPE-9 MPE-1", HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
+{
+	volatile uint64_t *flag;
+	struct send_wr wr;
+	uint64_t place;
+	uint32_t key, flag_key;
+	unsigned int round;
+	struct pair p;
+
+	key = relax(&p);
+	place = take(PAGE + BUF);
+	flag_key = make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, place,
+			   PAGE + BUF);
+	flag = at(place);
+	for (round = 1; round <= 100; round++) {
+		uint64_t number = round;
+
+		fill(p.buf[0], BUF, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = key,
+			SGE(p.buf[0], BUF, p.key[0]),
+		});
+		wr = flush_wr(types(), MOOR_FLUSH_RANGE, p.buf[1], key, BUF);
+		wr.flags = UNSIGNALED;
+		put_send(&p.qp[0], &wr);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = place,
+			.flags = UNSIGNALED | MOOR_WQE_FLAG_FENCE,
+			.rkey = flag_key, .data = &number, .data_len = 8,
+		});
+		/* It goes on a while before a CQE settles everything. */
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = place + PAGE,
+			.rkey = flag_key, SGE(p.buf[0], BUF, p.key[0]),
+		});
+		ring_send(&p.qp[0]);
+		need(watch_until(*flag == round), "the flag does not come");
+		if (!expect(is_filled(p.buf[1], BUF, round),
+			    "round %u: before the data", round))
+			return;
+		wait_cqe(&p.cq[0]);
+	}
+}
+
+TEST_CASE(relaxed_word, "the flag: nothing passes an ATOMIC_WRITE, whatever its own key has",
+	  "MPE-4 ORD-11 ORD-12 ORD-13", HAS(ATOMIC_WRITE))
+{
+	uint32_t keys[2], round;
+	struct pair p;
+	uint64_t *word;
+
+	keys[0] = relax(&p);
+	keys[1] = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	word = at(p.buf[1]);
+	for (round = 0; round < 120; round++) {
+		struct send_wr wr = either(MOOR_WQE_ATOMIC_WRITE, p.buf[1],
+					   keys[round & 1]);
+
+		about("round %u", round);
+		fill(p.buf[0], BUF, round);
+		/* Behind a write to the same place: the word stays. */
+		put_half(&p, 0, keys[0], UNSIGNALED);
+		put_send(&p.qp[0], &wr);
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], wr.wr_id, MOOR_WC_SUCCESS, 0);
+		if (!expect(*word == WORD && same(p.buf[0] + 8, p.buf[1] + 8,
+						  BUF / 2 - 8),
+			    "a write before it has come late"))
+			return;
+		/* Before one: that stays. */
+		put_send(&p.qp[0], &wr);
+		put_half(&p, 1, keys[0], 0);
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], wr.wr_id, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		if (!expect(same(p.buf[0] + BUF / 2, p.buf[1], BUF / 2),
+			    "a write behind it has come early"))
+			return;
+	}
+}
+
+TEST_CASE(relaxed_word_seen, "the flag: who sees the word sees what was sent before it",
+	  "MPE-4 ORD-12", HAS(ATOMIC_WRITE))
+{
+	volatile uint64_t *word;
+	uint32_t key, word_key;
+	unsigned int round;
+	uint64_t place;
+	struct pair p;
+
+	key = relax(&p);
+	place = take(PAGE);
+	word_key = make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, place, PAGE);
+	word = at(place);
+	for (round = 1; round <= 100; round++) {
+		uint64_t number = round;
+		struct send_wr wr = either(MOOR_WQE_ATOMIC_WRITE, place, word_key);
+
+		fill(p.buf[0], BUF, round);
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
+			.remote = p.buf[1], .rkey = key,
+			SGE(p.buf[0], BUF, p.key[0]),
+		});
+		wr.data = &number;
+		put_send(&p.qp[0], &wr);
+		ring_send(&p.qp[0]);
+		need(watch_until(*word == round), "the word does not come");
+		if (!expect(is_filled(p.buf[1], BUF, round),
+			    "round %u: before the data", round))
+			return;
+		wait_cqe(&p.cq[0]);
+	}
+}
+
+/* ---- who has them ---- */
+
+TEST_CASE(unreliable, "UC has neither", "UC-1 RC-5", HAS(UC))
+{
+	struct moor_cmd_create_qp cmd;
+	unsigned int i;
+	uint8_t opcode;
+	struct pair p;
+	uint32_t key;
+
+	make_pair(&p);
+	for (i = 0; i < 2; i++) {
+		destroy_qp(&p.qp[i]);
+		cmd = qp_command(&p.qp[i], &p.cq[i], &p.cq[i]);
+		cmd.type = MOOR_QP_UC;
+		must(cmd);
+	}
+	reconnect(&p);
+	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
+	FOR_EACH_OPCODE(opcode) {
+		is_offered(opcode);
+		post_send(&p.qp[0], either(opcode, p.buf[1], key));
+		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+		reconnect(&p);
+	}
+	expect(is_filled(p.buf[1], BUF, 2), "something is written");
+}
+
+/* The requester's slots are the smallest: 32 + 16 + 16 bytes. */
+TEST_CASE(xrc, "XRC has both, by the PD of the SRQ that is named",
+	  "XRC-3 XRC-6 XRC-7 MPE-1 MPE-5 MPE-7", HAS(XRC))
+{
+	static const uint32_t pds[] = { PD, OTHER_PD };
+	struct moor_cmd_create_qp cmd;
+	uint8_t opcode;
+	uint32_t key[2];
+	unsigned int i;
+	struct xrc x;
+
+	make_xrc(&x);
+	destroy_qp(&x.ini);
+	cmd = ini_command(&x.ini, &x.send_cq);
+	cmd.log_sq_stride = MOOR_MIN_LOG_SQ_STRIDE;
+	x.ini.log_stride = MOOR_MIN_LOG_SQ_STRIDE;
+	must(cmd);
+	reconnect_xrc(&x);
+	for (i = 0; i < 2; i++)
+		key[i] = make_mr(pds[i], RIGHTS, x.buf, BUF);
+	FOR_EACH_OPCODE(opcode) {
+		for (i = 0; i < 2 && is_offered(opcode); i++) {
+			about("opcode 0x%02x, SRQ %u", opcode, i);
+			fill(x.buf, BUF, 1);
+			post_for(&x, x.srq[i].srqn, either(opcode, x.buf, key[i]));
+			expect_cqe(&x.send_cq, 0x5e, MOOR_WC_SUCCESS, 0);
+			expect(opcode == MOOR_WQE_FLUSH ||
+			       *(uint64_t *)at(x.buf) == WORD, "the word");
+			about("opcode 0x%02x, SRQ %u, the other's key", opcode, i);
+			fill(x.buf, BUF, 1);
+			post_for(&x, x.srq[i].srqn,
+				 either(opcode, x.buf, key[!i]));
+			expect_cqe(&x.send_cq, 0x5e, MOOR_WC_REM_ACCESS_ERR, 0);
+			expect(is_filled(x.buf, BUF, 1), "something is written");
+			reconnect_xrc(&x);
+		}
+	}
+	if (!is_offered(MOOR_WQE_FLUSH))
+		return;
+	about("its reserved bytes, behind the other segment");
+	for (i = 0; i < 10; i += 9) {
+		struct send_wr wr = either(MOOR_WQE_FLUSH, x.buf, key[0]);
+
+		wr.flush.reserved1[i] = 1;
+		post_for(&x, x.srq[0].srqn, wr);
+		expect_cqe(&x.send_cq, 0x5e, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+		reconnect_xrc(&x);
+	}
+}
