@@ -14,9 +14,9 @@ impairment=lose=5,repeat=5,reorder=5,delay=5,damage=5
 # testing.rst says which are not among them, and why.
 # shellcheck disable=SC2034  # for who sources this
 impaired_tests=(
-	kernel_verbs test_access_matrix test_attack test_data test_dead_keys test_dead_process test_dm test_dma_fault
-	test_errors test_exit_bound test_flags test_holders test_import test_isolation test_lifetime
-	test_notify test_null_mr test_queues test_race_bind test_race_free test_rereg test_traffic test_windows
+	kernel_verbs test_access_matrix test_atomic_write test_attack test_data test_dead_keys test_dead_process test_dm test_dma_fault
+	test_errors test_exit_bound test_flags test_flush test_flush_refused test_holders test_import test_isolation test_lifetime
+	test_notify test_null_mr test_placed_xrc test_queues test_race_bind test_race_free test_rereg test_traffic test_windows
 	test_wr test_zero_based)
 
 # impaired_port NAME VM-OPTION... -- TEST...: of these, on a port that impairs.
@@ -98,6 +98,9 @@ step() {
 	[ "$status" = 0 ] && [ "$bad" = 0 ]
 }
 
+# Memory of the guest that it holds to be persistent: 32 MiB from 256 MiB on.
+persistent='memmap=32M!256M'
+
 # guest NAME VM-OPTION... -- TEST...: the guest's tests in one boot; TEST... are
 # arguments of tests/run-guest.
 guest() {
@@ -108,7 +111,7 @@ guest() {
 	printf -- '--- guest tests: %s\n' "$name"
 	mkdir -p "$logs/$name"
 	rm -f -- "$results"
-	"$top/scripts/vm" "${options[@]}" --log "$logs/$name" -- \
+	"$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$logs/$name" -- \
 		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
 	if [ -e "$results" ]; then
 		read -ra counts <"$results"

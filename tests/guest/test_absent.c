@@ -60,12 +60,9 @@ static void shared_receives(struct pair *pair)
 static void operations(struct pair *pair)
 {
 	static const struct { uint64_t op; const char *name; } ops[] = {
-		{ IBV_QP_EX_WITH_ATOMIC_WRITE, "ibv_wr_atomic_write" },
-		{ IBV_QP_EX_WITH_FLUSH, "ibv_wr_flush" },
 		{ IBV_QP_EX_WITH_TSO, "ibv_wr_send_tso" },
 	};
 	static const struct { enum ibv_wr_opcode op; const char *name; } posted[] = {
-		{ IBV_WR_ATOMIC_WRITE, "ATOMIC_WRITE" }, { IBV_WR_FLUSH, "FLUSH" },
 		{ IBV_WR_TSO, "TSO" },
 	};
 	unsigned int i;

@@ -66,7 +66,7 @@ static enum ibv_wc_status with_b(enum ibv_wr_opcode opcode,
 		       pair.b.mr->rkey);
 }
 
-static bool is(const uint8_t *buf, uint32_t size, uint8_t value)
+static bool is_all(const uint8_t *buf, uint32_t size, uint8_t value)
 {
 	uint32_t i;
 
@@ -87,7 +87,7 @@ static void refill(void)
 /* The buffer of a side from @from on is as refill() left it. */
 static bool rest_is(const struct side *side, uint32_t from)
 {
-	return is(side->buf + from, SIZE - from, side == &pair.a ? 'a' : 'b');
+	return is_all(side->buf + from, SIZE - from, side == &pair.a ? 'a' : 'b');
 }
 
 /* ---- reads give zeros ---- */
@@ -104,7 +104,7 @@ static void test_reads(void)
 		refill();
 		sges[0] = hole(nowhere[i], length);
 		tap_ok(!with_b(IBV_WR_RDMA_WRITE, sges, 1) &&
-		       is(pair.b.buf, length, 0) && rest_is(&pair.b, length),
+		       is_all(pair.b.buf, length, 0) && rest_is(&pair.b, length),
 		       "write from %#llx: %u zeros",
 		       (unsigned long long)nowhere[i], length);
 	}
@@ -114,8 +114,8 @@ static void test_reads(void)
 	sges[2] = real(pair.a.buf + 100, 33);
 	sges[3] = hole(0, 1);
 	tap_ok(!with_b(IBV_WR_RDMA_WRITE, sges, 4) &&
-	       is(pair.b.buf, 100, 'a') && is(pair.b.buf + 100, 5000, 0) &&
-	       is(pair.b.buf + 5100, 33, 'a') && is(pair.b.buf + 5133, 1, 0) &&
+	       is_all(pair.b.buf, 100, 'a') && is_all(pair.b.buf + 100, 5000, 0) &&
+	       is_all(pair.b.buf + 5100, 33, 'a') && is_all(pair.b.buf + 5133, 1, 0) &&
 	       rest_is(&pair.b, 5134), "write: zeros among data");
 }
 
@@ -133,9 +133,9 @@ static void test_send(void)
 	from[2] = hole(7, 3000);
 	tap_ok(!with_b(IBV_WR_SEND, from, 3), "send: zeros around data");
 	expect_wc(pair.b.recv_cq, 2, IBV_WC_SUCCESS, &wc, "send: received");
-	tap_ok(wc.byte_len == 9000 && is(pair.b.buf, 3000, 0) &&
-	       is(pair.b.buf + 3000, 3000, 'a') &&
-	       is(pair.b.buf + 6000, 3000, 0) && rest_is(&pair.b, 9000),
+	tap_ok(wc.byte_len == 9000 && is_all(pair.b.buf, 3000, 0) &&
+	       is_all(pair.b.buf + 3000, 3000, 'a') &&
+	       is_all(pair.b.buf + 6000, 3000, 0) && rest_is(&pair.b, 9000),
 	       "send: as sent");
 }
 
@@ -313,7 +313,7 @@ static void test_pds(void)
 	       !other->addr && other->pd == pd, "another one, of another PD");
 	refill();
 	sge = (struct ibv_sge){ 9, 50, other->lkey };
-	tap_ok(!with_b(IBV_WR_RDMA_WRITE, &sge, 1) && is(pair.b.buf, 50, 0),
+	tap_ok(!with_b(IBV_WR_RDMA_WRITE, &sge, 1) && is_all(pair.b.buf, 50, 0),
 	       "its key is good with every PD");
 	tap_is(ibv_dereg_mr(other), 0, "dereg");
 	tap_ok(!with_b(IBV_WR_RDMA_WRITE, &sge, 1), "and stays good");

@@ -55,6 +55,7 @@ static struct ib_qp *open_qp(struct link *link, int side)
 			.max_recv_wr = link->how.depth,
 			.max_send_sge = link->how.max_sge,
 			.max_recv_sge = 1,
+			.max_inline_data = link->how.max_inline,
 			.max_rdma_ctxs = link->how.rdma_ctxs,
 		},
 	};

@@ -20,7 +20,7 @@
 
 static const struct verbs_test *const all_tests[] = {
 	fast_tests, invalid_tests, queue_tests, state_tests, rw_tests,
-	uc_tests, limit_tests, dim_tests, gone_tests, figure_tests,
+	uc_tests, atomic_write_tests, limit_tests, dim_tests, gone_tests, figure_tests,
 };
 
 static DEFINE_MUTEX(lock);	/* one test at a time, its results, devices */

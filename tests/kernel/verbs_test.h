@@ -33,6 +33,7 @@ struct link_how {
 	u32 depth;
 	u32 rdma_ctxs;			/* for rdma_rw */
 	u32 max_sge;
+	u32 max_inline;
 };
 
 /**
@@ -148,6 +149,7 @@ extern const struct verbs_test queue_tests[];
 extern const struct verbs_test state_tests[];
 extern const struct verbs_test rw_tests[];
 extern const struct verbs_test uc_tests[];
+extern const struct verbs_test atomic_write_tests[];
 extern const struct verbs_test limit_tests[];
 extern const struct verbs_test dim_tests[];
 extern const struct verbs_test gone_tests[];

@@ -39,16 +39,6 @@ const char *title(void)
 	return text;
 }
 
-bool is(struct outcome o, enum ibv_wc_status status)
-{
-	if (!o.posted && ended_with(o.status, status))
-		return true;
-	tap_diag("errno %d, %s (syndrome %u), wanted %s", o.posted,
-		 ibv_wc_status_str(o.status), o.syndrome,
-		 ibv_wc_status_str(status));
-	return false;
-}
-
 bool refused_with(struct outcome o, uint32_t syndrome)
 {
 	return is(o, IBV_WC_MW_BIND_ERR) && o.syndrome == syndrome;

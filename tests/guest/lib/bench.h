@@ -25,8 +25,7 @@ void bench_close(void);
 uint64_t start(void);			/* of the range */
 const char *title(void);		/* of the round */
 
-/* Both say why not. */
-bool is(struct outcome o, enum ibv_wc_status status);
+/* Says why not. */
 bool refused_with(struct outcome o, uint32_t syndrome);
 
 void bind_all(struct ibv_mw *mw, unsigned int access);

@@ -225,7 +225,7 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 		.path_mtu = pair->config.mtu,
 		.dest_qp_num = dest_qpn,
 		.rq_psn = pair->psn,
-		.max_dest_rd_atomic = 4,
+		.max_dest_rd_atomic = pair->config.no_dest_rd_atomic ? 0 : 4,
 		.min_rnr_timer = pair->config.min_rnr_timer,
 		.ah_attr = {
 			.grh = {
@@ -256,7 +256,7 @@ int modify_to_rts(struct pair *pair, struct side *side)
 		.retry_cnt = impaired() ? 7 : pair->config.retry_cnt,
 		.rnr_retry = pair->config.rnr_retry,
 		.sq_psn = pair->psn,
-		.max_rd_atomic = 4,
+		.max_rd_atomic = pair->config.no_rd_atomic ? 0 : 4,
 	};
 
 	return ibv_modify_qp(side->qp, &attr,

@@ -26,6 +26,8 @@ struct pair_config {
 	struct ibv_srq *srq;		/* of both, or NULL */
 	bool sig_all;
 	bool events;			/* CQs have a channel */
+	bool no_rd_atomic;		/* max_rd_atomic is 0 */
+	bool no_dest_rd_atomic;		/* max_dest_rd_atomic is 0 */
 };
 
 extern const struct pair_config pair_defaults;

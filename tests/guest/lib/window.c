@@ -122,6 +122,16 @@ struct outcome finish(struct side *side, int posted)
 	return outcome;
 }
 
+bool is(struct outcome o, enum ibv_wc_status status)
+{
+	if (!o.posted && ended_with(o.status, status))
+		return true;
+	tap_diag("errno %d, %s (syndrome %u), wanted %s", o.posted,
+		 ibv_wc_status_str(o.status), o.syndrome,
+		 ibv_wc_status_str(status));
+	return false;
+}
+
 struct outcome bind_window(const struct api *api, struct side *side,
 			   struct ibv_mw *mw, uint32_t new_key,
 			   struct ibv_mr *mr, uint64_t addr, uint64_t length,

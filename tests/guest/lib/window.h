@@ -46,6 +46,8 @@ struct outcome {
 };
 
 struct outcome finish(struct side *side, int posted);
+/* Did it end so? Says how else. */
+bool is(struct outcome o, enum ibv_wc_status status);
 struct outcome bind_window(const struct api *api, struct side *side,
 			   struct ibv_mw *mw, uint32_t new_key,
 			   struct ibv_mr *mr, uint64_t addr, uint64_t length,
