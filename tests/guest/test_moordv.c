@@ -14,7 +14,8 @@
 #include "window.h"
 
 #define SIZE	8192u
-#define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		 IBV_ACCESS_FLUSH_GLOBAL)
 
 static struct pair pair;
 
@@ -116,6 +117,10 @@ static void test_refusals(void)
 	       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_HUGETLB,
 	       MOOR_REFUSAL_FLAGS, EOPNOTSUPP, &r);
 	tap_is(r.value, IBV_ACCESS_HUGETLB, "the flag");
+	refuse("memory that is not persistent", memory, 4096, addr,
+	       IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT,
+	       MOOR_REFUSAL_FLAGS, EINVAL, &r);
+	tap_is(r.value, IBV_ACCESS_FLUSH_PERSISTENT, "the flag");
 	refuse("address not congruent", memory, 4096, addr + 1,
 	       IBV_ACCESS_LOCAL_WRITE, MOOR_REFUSAL_IOVA, EINVAL, &r);
 	tap_is(r.value, addr + 1, "the address");
