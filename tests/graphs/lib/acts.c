@@ -6,26 +6,10 @@
  */
 #include <errno.h>
 
-#include "life.h"
+#include "queues.h"
 
 #define SLACK	8u	/* by which a re-registration moves both ends */
 #define TOO_MUCH (1ull << 40)
-
-static int connect_to_itself(struct side *side)
-{
-	/* Of the NIC: the same for all. */
-	static struct pair path;
-	int err;
-
-	if (!path.ctx) {
-		path = (struct pair){ .ctx = side->qp->context, .config = pair_defaults };
-		pair_find_gid(&path);
-	}
-	path.config.type = side->qp->qp_type;
-	err = modify_to_init(&path, side);
-	err = err ? err : modify_to_rtr(&path, side, side->qp->qp_num);
-	return err ? err : modify_to_rts(&path, side);
-}
 
 /* A QP for binding, with a CQ. It goes with its PD. */
 int act_binder(struct life *life, struct node *node)
@@ -60,12 +44,6 @@ static int drop_binder(struct node *pd)
 	return err ? err : ibv_destroy_cq(pd->side.send_cq);
 }
 
-/* The PD that an object is in as things are. */
-static struct node *domain(struct node *node)
-{
-	return node_real(node)->holds[0];
-}
-
 /* A window's MR is the last that it holds. */
 #define BOUND_TO	(MAX_HOLDS - 1)
 
@@ -76,7 +54,7 @@ static struct node *domain(struct node *node)
 static struct outcome bind_by_any_name(struct node *window, struct ibv_mr *mr,
 				       uint64_t addr, uint64_t length)
 {
-	struct node *pd = domain(window);
+	struct node *pd = node_domain(window);
 	uint32_t key = ibv_inc_rkey(window->mw->rkey);
 
 	if (window->mw->pd != pd->pd || mr->pd != pd->pd)
@@ -95,10 +73,10 @@ static int came_to(struct outcome outcome)
 int act_bind(struct life *life, struct node *node)
 {
 	struct node *window = node->need[0], *mr = node_real(node->need[1]);
-	struct node binder = { .need = { domain(window) } };
+	struct node binder = { .need = { node_domain(window) } };
 	int err = 0;
 
-	if (domain(window) != domain(mr))
+	if (node_domain(window) != node_domain(mr))
 		return 0;
 	if (window->mw->type == IBV_MW_TYPE_2 && window->holds[BOUND_TO])
 		err = act_unbind(life, node);
@@ -123,7 +101,7 @@ int act_unbind(struct life *life, struct node *node)
 	if (window->mw->type == IBV_MW_TYPE_1)
 		err = came_to(bind_by_any_name(window, window->holds[BOUND_TO]->mr, 0, 0));
 	else
-		err = came_to(invalidate(&apis[0], &domain(window)->side,
+		err = came_to(invalidate(&apis[0], &node_domain(window)->side,
 					 window->mw->rkey));
 	if (!err)
 		window->holds[BOUND_TO] = NULL;
@@ -163,29 +141,6 @@ int act_rereg_pd(struct life *life, struct node *node)
 	return 0;
 }
 
-/* A receive that completes in error: a completion, and an event if there is a channel. */
-int act_flush(struct life *life, struct node *node)
-{
-	struct side *side = &node->need[0]->side;
-	struct ibv_recv_wr wr = {}, *bad;
-	struct ibv_wc wc;
-	int err;
-
-	(void)life;
-	err = modify_to(side, IBV_QPS_RESET);
-	if (!err)
-		err = connect_to_itself(side);
-	if (!err)
-		err = ibv_req_notify_cq(side->recv_cq, 0);
-	if (!err)
-		err = ibv_post_recv(side->qp, &wr, &bad);
-	if (!err)
-		err = modify_to(side, IBV_QPS_ERR);
-	if (!err && (!wait_wc(side->recv_cq, &wc) || wc.status != IBV_WC_WR_FLUSH_ERR))
-		err = EPROTO;
-	return err;
-}
-
 static int must_be(int wanted, int err)
 {
 	return err == wanted ? 0 : err ? err : ENODATA;
@@ -209,7 +164,7 @@ static int disturb_pd(struct node *node)
 
 static int disturb_node(struct life *life, struct node *node)
 {
-	bool in_use = node_in_use(life, node) ||
+	bool in_use = node_must_stay(life, node) ||
 		      (node->kind->roles & KERNEL_PD && node->side.qp);
 	int err = 0;
 
@@ -219,7 +174,7 @@ static int disturb_node(struct life *life, struct node *node)
 		err = disturb_pd(node);
 	if (!err && node->kind->roles & KERNEL_MR)
 		err = rereg(life, node, IBV_REREG_MR_CHANGE_TRANSLATION, NULL);
-	return err;
+	return err ? err : disturb_queue(life, node);
 }
 
 /* Each object: what has to be refused, and re-registering it. */
@@ -241,7 +196,7 @@ int act_free(struct life *life, struct node *node)
 	struct node *object = node->need[0];
 	int err = 0;
 
-	if (node_in_use(life, object))
+	if (node_must_stay(life, object))
 		return object->kind->refuses ?
 		       must_be(EBUSY, object->kind->end(object)) : 0;
 	if (object->kind->roles & KERNEL_PD)

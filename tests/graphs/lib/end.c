@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "end.h"
-#include "life.h"
 #include "nic.h"
+#include "queues.h"
 #include "residue.h"
 #include "tap.h"
 
@@ -41,22 +41,13 @@ static void leave_closed(void)
 	}
 }
 
-/*
- * A child that has the files open, too. When this process is gone it imports what
- * it finds, adds an MR, and ends as well.
- */
-static void leave_to_heir(void)
+/* In the child: an MR in each PD that it can import, and the targets are there. */
+static void inherit(void)
 {
 	static char memory[100];
-	int gone[2], i;
-	char byte;
+	unsigned int i;
 
-	if (pipe(gone) || fork())
-		return;
-	close(gone[1]);
-	if (read(gone[0], &byte, 1))
-		_exit(4);
-	for (i = 0; i < (int)num_lives; i++) {
+	for (i = 0; i < num_lives; i++) {
 		struct life *life = &lives[i];
 		struct ibv_context *ctx = ibv_import_device(life->ctx->cmd_fd);
 		struct ibv_pd *pd = NULL;
@@ -66,7 +57,35 @@ static void leave_to_heir(void)
 		if (pd && !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE))
 			_exit(5);
 	}
-	_exit(0);
+	_exit(have_targets() ? 0 : 6);
+}
+
+/*
+ * A child that has the files open, too, and XRC targets by their domain's file. When this
+ * process is gone it imports what it finds, adds an MR, and ends as well.
+ */
+static void leave_to_heir(void)
+{
+	int gone[2], ready[2];
+	unsigned int i;
+	char byte = 0;
+
+	if (pipe(gone) || pipe(ready))
+		return;
+	if (fork()) {
+		close(ready[1]);
+		/* What opens it comes too late when its maker is gone. */
+		if (read(ready[0], &byte, 1) != 1)
+			printf("# heir: it has not opened what there is\n");
+		return;
+	}
+	close(gone[1]);
+	for (i = 0; i < num_lives; i++)
+		if (!open_targets(&lives[i]))
+			_exit(7);
+	if (write(ready[1], &byte, 1) != 1 || read(gone[0], &byte, 1))
+		_exit(4);
+	inherit();
 }
 
 /* ---- around it ---- */
@@ -121,7 +140,10 @@ static void strike_refusal(unsigned int chance, int pid)
 /* One of each that few graphs need, and any. */
 static void prepare_refusal(unsigned int chance)
 {
-	static const char * const rare[] = { "CREATE_CQ", "CREATE_QP", "MODIFY_QP" };
+	static const char * const rare[] = {
+		"CREATE_CQ", "CREATE_QP", "MODIFY_QP", "CREATE_SRQ", "MODIFY_SRQ",
+		"ATTACH_FILTER",
+	};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(rare) / sizeof(rare[0]); i++)

@@ -3,22 +3,87 @@
 
 #include "graph.h"
 
+/*
+ * Which graphs there are, but for random ones:
+ *
+ * - all of up to three objects; of four, those that have nothing of FURTHER kinds (SRQs,
+ *   UD, XRC), and those that have such kinds and what they are made of (PARTs), and
+ *   nothing else. All there is to XRC, once each, for that takes six.
+ * - a share of the others of four, where those kinds stand beside regions and windows,
+ *   and of five objects of those kinds and their parts.
+ */
+struct rule {
+	unsigned int objects;
+	enum role among;	/* every kind has one of these; 0: any */
+	bool once;		/* no kind is there twice, and all are */
+	bool (*fits)(const struct graph *graph);	/* NULL: all of them */
+	bool shared;
+};
+
+static bool has_further(const struct graph *graph)
+{
+	unsigned int i;
+
+	for (i = 0; i < graph->count; i++)
+		if (kinds[graph->step[i].kind].roles & FURTHER)
+			return true;
+	return false;
+}
+
+static bool is_mixed(const struct graph *graph)
+{
+	unsigned int i;
+
+	for (i = 0; i < graph->count; i++)
+		if (!(kinds[graph->step[i].kind].roles & (FURTHER | PART)))
+			return has_further(graph);
+	return false;
+}
+
+static bool is_not_mixed(const struct graph *graph)
+{
+	return !is_mixed(graph);
+}
+
+static const struct rule rules[] = {
+	{ .objects = 1 },
+	{ .objects = 2 },
+	{ .objects = 3 },
+	{ .objects = 4, .fits = is_not_mixed },
+	{ .objects = 6, .among = WHOLE_XRC, .once = true },
+	{ .objects = 4, .fits = is_mixed, .shared = true },
+	{ .objects = 5, .among = FURTHER | PART, .fits = has_further, .shared = true },
+};
+
 /* ---- all of them ---- */
 
 struct enumeration {
-	unsigned int objects;
+	const struct plan *plan;
+	struct rule rule;
 	bool (*visit)(const struct graph *graph, void *arg);
 	void *arg;
 	bool stop;
-	int bind, binder, disturb;	/* kinds */
+	unsigned int total, shared;	/* graphs; sets of objects that have a share */
+	int bind, binder, use, disturb;	/* kinds */
 };
+
+static bool is_our_turn(const struct enumeration *all)
+{
+	return !all->rule.shared ||
+	       all->shared % all->plan->share == all->plan->turn % all->plan->share;
+}
 
 static void visit(struct enumeration *all, const struct graph *graph)
 {
 	struct graph disturbed = *graph;
 
+	all->total += 2;
+	if (!is_our_turn(all))
+		return;
 	if (!all->stop)
 		all->stop = !all->visit(graph, all->arg);
+	if (has_further(graph))
+		disturbed.step[disturbed.count++] = (struct step){ .kind = all->use };
 	disturbed.step[disturbed.count++] = (struct step){ .kind = all->disturb };
 	if (!all->stop)
 		all->stop = !all->visit(&disturbed, all->arg);
@@ -115,17 +180,33 @@ static void choose_needs(struct enumeration *all, struct graph *graph,
 	}
 }
 
+static bool is_allowed(const struct rule *rule, const struct graph *graph,
+		       unsigned int kind)
+{
+	unsigned int i;
+
+	if (!(kinds[kind].roles & OBJECT) ||
+	    (rule->among && !(kinds[kind].roles & rule->among)))
+		return false;
+	for (i = 0; i < graph->count && rule->once; i++)
+		if (graph->step[i].kind == kind)
+			return false;
+	return true;
+}
+
 static void extend(struct enumeration *all, struct graph *graph)
 {
 	unsigned int kind;
 
-	if (graph->count == all->objects) {
-		if (related(graph))
-			bind(all, graph, graph->count, 0);
+	if (graph->count == all->rule.objects) {
+		if (!related(graph) || (all->rule.fits && !all->rule.fits(graph)))
+			return;
+		bind(all, graph, graph->count, 0);
+		all->shared += all->rule.shared;
 		return;
 	}
 	for (kind = 0; kind < num_kinds && !all->stop; kind++) {
-		if (!(kinds[kind].roles & OBJECT))
+		if (!is_allowed(&all->rule, graph, kind))
 			continue;
 		graph->step[graph->count++] = (struct step){ .kind = kind };
 		choose_needs(all, graph, 0);
@@ -133,18 +214,24 @@ static void extend(struct enumeration *all, struct graph *graph)
 	}
 }
 
-void graph_each(unsigned int objects,
-		bool (*visit)(const struct graph *graph, void *arg), void *arg)
+unsigned int graph_each(const struct plan *plan,
+			bool (*visit)(const struct graph *graph, void *arg), void *arg)
 {
 	struct enumeration all = {
-		.visit = visit, .arg = arg,
+		.plan = plan, .visit = visit, .arg = arg,
 		.bind = kind_by_name("bind"), .binder = kind_by_name("binder"),
-		.disturb = kind_by_name("disturb"),
+		.use = kind_by_name("use"), .disturb = kind_by_name("disturb"),
 	};
+	unsigned int count = plan->objects, i;
 	struct graph graph = {};
 
-	for (all.objects = 1; all.objects <= objects; all.objects++)
+	if (!count)
+		count = sizeof(rules) / sizeof(rules[0]);
+	for (i = 0; i < count; i++) {
+		all.rule = plan->objects ? (struct rule){ .objects = i + 1 } : rules[i];
 		extend(&all, &graph);
+	}
+	return all.total;
 }
 
 /* ---- random ones ---- */
@@ -157,22 +244,50 @@ static uint64_t next(uint64_t *chance)
 	return *chance >> 16;
 }
 
-/* Fills in what a step of this kind needs, at random. Return: false: not there. */
-static bool find_needs(const struct graph *graph, struct step *step,
-		       uint64_t *chance)
+static bool needs(unsigned int kind, enum role role)
 {
+	unsigned int n;
+
+	for (n = 0; n < MAX_NEEDS; n++)
+		if (kinds[kind].needs[n] & role)
+			return true;
+	return false;
+}
+
+/* A kind that can be @role, and does not need one. */
+static unsigned int kind_that_is(enum role role, uint64_t *chance)
+{
+	unsigned int fits[MAX_KINDS], count = 0, i;
+
+	for (i = 0; i < num_kinds; i++)
+		if (kinds[i].roles & role && !needs(i, role))
+			fits[count++] = i;
+	return fits[next(chance) % count];
+}
+
+/*
+ * Adds a step with what it needs, at random: what there is of that, and what there is
+ * not before it. Return: false if there is no room.
+ */
+static bool add(struct graph *graph, unsigned int kind, uint64_t *chance)
+{
+	struct step step = { .kind = kind };
 	unsigned int fits[MAX_STEPS], count, i, n;
 
-	for (n = 0; n < MAX_NEEDS && kinds[step->kind].needs[n]; n++) {
-		count = 0;
-		for (i = 0; i < graph->count; i++)
-			if (kinds[graph->step[i].kind].roles &
-			    kinds[step->kind].needs[n])
+	for (n = 0; n < MAX_NEEDS && kinds[kind].needs[n]; n++) {
+		for (i = 0, count = 0; i < graph->count; i++)
+			if (kinds[graph->step[i].kind].roles & kinds[kind].needs[n])
 				fits[count++] = i;
-		if (!count)
-			return false;
-		step->need[n] = fits[next(chance) % count];
+		if (!count) {
+			if (!add(graph, kind_that_is(kinds[kind].needs[n], chance), chance))
+				return false;
+			fits[count++] = graph->count - 1;
+		}
+		step.need[n] = fits[next(chance) % count];
 	}
+	if (graph->count == MAX_STEPS)
+		return false;
+	graph->step[graph->count++] = step;
 	return true;
 }
 
@@ -181,13 +296,9 @@ void graph_random(struct graph *graph, uint64_t seed)
 	/* Neighbouring seeds have nothing in common. */
 	uint64_t chance = (seed + 1) * 0x9e3779b97f4a7c15u;
 	unsigned int steps = 6 + next(&chance) % (MAX_STEPS - 6);
-	struct step step;
 
 	*graph = (struct graph){ .count = 1 };
 	graph->step[0].kind = kind_by_name("pd");
-	while (graph->count < steps) {
-		step = (struct step){ .kind = next(&chance) % num_kinds };
-		if (find_needs(graph, &step, &chance))
-			graph->step[graph->count++] = step;
-	}
+	while (graph->count < steps && add(graph, next(&chance) % num_kinds, &chance))
+		;
 }

@@ -18,7 +18,8 @@
 
 #define MAX_NEEDS	3
 #define MAX_STEPS	32
-#define GRAPH_TEXT	512
+#define MAX_KINDS	64
+#define GRAPH_TEXT	1024
 
 /* What a step can be to later ones. */
 enum role {
@@ -32,8 +33,24 @@ enum role {
 	WINDOW		= 1 << 7,
 	CHANNEL		= 1 << 8,
 	CQ		= 1 << 9,
-	QP		= 1 << 10,
+	QP		= 1 << 10,	/* has receives of its own */
 	OBJECT		= 1 << 11,
+	AH		= 1 << 12,
+	DATAGRAMS	= 1 << 13,	/* a QP of type UD */
+	SRQ		= 1 << 14,	/* not of XRC */
+	XRC_SRQ		= 1 << 15,
+	ANY_SRQ		= 1 << 16,
+	SHARES		= 1 << 17,	/* a connected QP with an SRQ */
+	RECEIVER	= 1 << 18,	/* a queue of receives, of which there is an account */
+	DOMAIN		= 1 << 19,	/* of XRC */
+	REQUESTER	= 1 << 20,
+	RESPONDER	= 1 << 21,
+	/* Acts, of which "use" does all that are possible. */
+	MESSAGES	= 1 << 22,
+	/* What decides which large graphs are enumerated: see enumerate.c. */
+	FURTHER		= 1 << 23,
+	PART		= 1 << 24,
+	WHOLE_XRC	= 1 << 25,
 };
 
 struct step {
@@ -76,13 +93,22 @@ unsigned int graph_domain(const struct graph *graph, unsigned int step);
 bool graph_without(const struct graph *graph, unsigned int step,
 		   struct graph *rest);
 
+/* Which graphs are wanted. */
+struct plan {
+	unsigned int objects;	/* all of up to so many, and no others; 0: by the rule */
+	unsigned int share;	/* of what the rule has a share of, one in so many */
+	unsigned int turn;	/* which */
+};
+
 /*
- * All graphs of up to @objects related objects, in all orders of making them, with
- * each way to bind their windows; and each again with the calls in between that
- * are to be refused. Stops when @visit returns false.
+ * Graphs of related objects, in all orders of making them, with each way to bind their
+ * windows; and each again with messages that pass and the calls that are to be refused.
+ * Which those are enumerate.c says. Stops when @visit returns false.
+ *
+ * Return: how many there are, those of other shares, too.
  */
-void graph_each(unsigned int objects,
-		bool (*visit)(const struct graph *graph, void *arg), void *arg);
+unsigned int graph_each(const struct plan *plan,
+			bool (*visit)(const struct graph *graph, void *arg), void *arg);
 
 /* A large one: the same for the same @seed. */
 void graph_random(struct graph *graph, uint64_t seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kinds of steps: objects here, what is done with them in acts.c. */
+/* The kinds of steps: objects here and in queues.c, what is done with them in acts.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,15 +8,12 @@
 #include <unistd.h>
 
 #include "../../kernel/exporter.h"
-#include "life.h"
+#include "queues.h"
 
 #define PAGE		4096u
 #define MR_OFFSET	100u		/* neither starts nor ends with a page */
 #define MR_LENGTH	(2 * PAGE)
 #define DM_LENGTH	4096u
-
-/* What a call made, in a node's member; 0 or an errno. */
-#define made(member, call)	(((member) = (call)) ? 0 : errno ? errno : EIO)
 
 struct node *node_real(struct node *node)
 {
@@ -34,12 +31,21 @@ bool node_in_use(const struct life *life, const struct node *node)
 	return false;
 }
 
-/* An object in a domain, perhaps through a name of it that is libibverbs' only. */
-static void hold_domain(struct node *node)
+void hold_domain(struct node *node)
 {
 	node->holds[0] = node_real(node->need[0]);
 	if (node->need[0]->of)
 		node->holds[1] = node->need[0];
+}
+
+struct node *node_domain(struct node *node)
+{
+	return node_real(node)->holds[0];
+}
+
+bool node_must_stay(const struct life *life, const struct node *node)
+{
+	return node->joined || node_in_use(life, node);
 }
 
 static int make_pd(struct life *life, struct node *node)
@@ -236,90 +242,6 @@ static int end_mw(struct node *node)
 	return ibv_dealloc_mw(node->mw);
 }
 
-/* To this NIC itself. */
-static int make_ah(struct life *life, struct node *node)
-{
-	struct ibv_ah_attr attr = {
-		.grh = { .hop_limit = 1 }, .is_global = 1, .port_num = 1,
-	};
-
-	hold_domain(node);
-	return ibv_query_gid(life->ctx, 1, 0, &attr.grh.dgid) ? errno :
-	       made(node->ah, ibv_create_ah(node->need[0]->pd, &attr));
-}
-
-static int end_ah(struct node *node)
-{
-	return ibv_destroy_ah(node->ah);
-}
-
-static int make_channel(struct life *life, struct node *node)
-{
-	return made(node->channel, ibv_create_comp_channel(life->ctx));
-}
-
-static int end_channel(struct node *node)
-{
-	return ibv_destroy_comp_channel(node->channel);
-}
-
-static int make_cq(struct life *life, struct node *node)
-{
-	return made(node->cq, ibv_create_cq(life->ctx, 16, NULL, NULL, 0));
-}
-
-static int make_cq_on(struct life *life, struct node *node)
-{
-	node->holds[0] = node->need[0];
-	return made(node->cq, ibv_create_cq(life->ctx, 16, NULL,
-					    node->need[0]->channel, 0));
-}
-
-static int end_cq(struct node *node)
-{
-	return ibv_destroy_cq(node->cq);
-}
-
-/* An imported PD is of another context than the CQs, which has to be refused. */
-static int make_qp_of(struct life *life, struct node *node,
-		      enum ibv_qp_type type)
-{
-	struct ibv_pd *pd = node->need[0]->pd;
-	struct ibv_qp_init_attr attr = {
-		.send_cq = node->need[1]->cq, .recv_cq = node->need[2]->cq,
-		.qp_type = type,
-		.cap = { .max_send_wr = 16, .max_recv_wr = 16,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
-	};
-
-	hold_domain(node);
-	node->holds[2] = node->need[1];
-	node->holds[3] = node->need[2];
-	node->side.send_cq = attr.send_cq;
-	node->side.recv_cq = attr.recv_cq;
-	if (pd->context != life->ctx) {
-		if (ibv_create_qp(pd, &attr) || errno != EINVAL)
-			return ENODATA;
-		pd = node_real(node->need[0])->pd;
-	}
-	return made(node->side.qp, ibv_create_qp(pd, &attr));
-}
-
-static int make_qp(struct life *life, struct node *node)
-{
-	return make_qp_of(life, node, IBV_QPT_RC);
-}
-
-static int make_uc(struct life *life, struct node *node)
-{
-	return make_qp_of(life, node, IBV_QPT_UC);
-}
-
-static int end_qp(struct node *node)
-{
-	return ibv_destroy_qp(node->side.qp);
-}
-
 #define KERNEL_HOLD	"/sys/kernel/debug/moor_verbs_test/hold"
 
 /* Objects of a user in the kernel, as long as the file is open (tests/kernel/hold.c). */
@@ -349,11 +271,11 @@ static int end_kernel(struct node *node)
 
 #define KIND(name, roles, end, refuses, ...) \
 	{ #name, OBJECT | (roles), { __VA_ARGS__ }, make_##name, end, refuses }
-#define ACT(name, ...) \
-	{ #name, 0, { __VA_ARGS__ }, act_##name, NULL, false }
+#define ACT(name, roles, ...) \
+	{ #name, roles, { __VA_ARGS__ }, act_##name, NULL, false }
 
 const struct kind kinds[] = {
-	KIND(pd, KERNEL_PD | ANY_PD, end_pd, true),
+	KIND(pd, KERNEL_PD | ANY_PD | PART | WHOLE_XRC, end_pd, true),
 	KIND(parent, ANY_PD, end_pd, false, KERNEL_PD),
 	KIND(import_pd, ANY_PD | IMPORTED_PD, end_import_pd, false, KERNEL_PD),
 	KIND(mr, KERNEL_MR | TARGET, end_mr, true, ANY_PD),
@@ -367,21 +289,40 @@ const struct kind kinds[] = {
 	KIND(dm_mr, TARGET, end_mr, true, ANY_PD, ANY_DM),
 	KIND(mw1, WINDOW, end_mw, false, ANY_PD),
 	KIND(mw2, WINDOW, end_mw, false, ANY_PD),
-	KIND(ah, 0, end_ah, false, ANY_PD),
+	KIND(ah, AH | PART, end_ah, false, ANY_PD),
 	KIND(channel, CHANNEL, end_channel, true),
-	KIND(cq, CQ, end_cq, true),
+	KIND(cq, CQ | PART | WHOLE_XRC, end_cq, true),
 	KIND(cq_on, CQ, end_cq, true, CHANNEL),
 	KIND(qp, QP, end_qp, false, ANY_PD, CQ, CQ),
 	KIND(uc, QP, end_qp, false, ANY_PD, CQ, CQ),
 	KIND(kernel, 0, end_kernel, false),
-	ACT(binder, KERNEL_PD),
-	ACT(bind, WINDOW, TARGET),
-	ACT(unbind, WINDOW),
-	ACT(rereg, KERNEL_MR),
-	ACT(rereg_pd, KERNEL_MR, ANY_PD),
-	ACT(flush, QP),
-	ACT(disturb),
-	ACT(free, OBJECT),
+	KIND(ud, QP | RECEIVER | DATAGRAMS | FURTHER, end_qp, true, ANY_PD, CQ),
+	KIND(srq, SRQ | ANY_SRQ | RECEIVER | FURTHER, end_srq, true, ANY_PD),
+	KIND(rc_srq, SHARES | FURTHER, end_qp, false, ANY_PD, SRQ, CQ),
+	KIND(ud_srq, DATAGRAMS | FURTHER, end_qp, true, ANY_PD, SRQ, CQ),
+	KIND(xrcd, DOMAIN | FURTHER | WHOLE_XRC, end_xrcd, true),
+	KIND(xrcd_file, DOMAIN | FURTHER, end_xrcd, true),
+	KIND(xrc_srq, XRC_SRQ | ANY_SRQ | RECEIVER | FURTHER | WHOLE_XRC, end_srq, true,
+	     ANY_PD, DOMAIN, CQ),
+	KIND(ini, REQUESTER | FURTHER | WHOLE_XRC, end_qp, false, ANY_PD, CQ),
+	KIND(tgt, RESPONDER | FURTHER | WHOLE_XRC, end_qp, false, DOMAIN),
+	KIND(open_tgt, RESPONDER | FURTHER, end_qp, false, DOMAIN, RESPONDER),
+	ACT(binder, 0, KERNEL_PD),
+	ACT(bind, 0, WINDOW, TARGET),
+	ACT(unbind, 0, WINDOW),
+	ACT(rereg, 0, KERNEL_MR),
+	ACT(rereg_pd, 0, KERNEL_MR, ANY_PD),
+	ACT(flush, 0, QP),
+	ACT(post, MESSAGES, RECEIVER, KERNEL_MR),
+	ACT(limit, MESSAGES, ANY_SRQ),
+	ACT(resize, MESSAGES, ANY_SRQ),
+	ACT(send, MESSAGES, SHARES),
+	ACT(datagram, MESSAGES, DATAGRAMS, AH, DATAGRAMS),
+	ACT(join, MESSAGES, DATAGRAMS),
+	ACT(xrc, MESSAGES, REQUESTER, RESPONDER, XRC_SRQ),
+	ACT(use, 0),
+	ACT(disturb, 0),
+	ACT(free, 0, OBJECT),
 };
 
 const unsigned int num_kinds = sizeof(kinds) / sizeof(kinds[0]);

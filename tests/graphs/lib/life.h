@@ -8,6 +8,9 @@
 
 #define MAX_HOLDS	4
 
+/* What a call made, in a node's member; 0 or an errno. */
+#define made(member, call)	(((member) = (call)) ? 0 : errno ? errno : EIO)
+
 /* A step that was taken. */
 struct node {
 	const struct kind *kind;
@@ -24,10 +27,17 @@ struct node {
 		struct ibv_ah *ah;
 		struct ibv_comp_channel *channel;
 		struct ibv_cq *cq;
+		struct ibv_srq *srq;
+		struct ibv_xrcd *xrcd;
 		int file;
 	};
 	struct side side;	/* a QP; or the one that binds for a PD */
 	uint8_t *memory;
+	/* Of messages: */
+	bool up;		/* a QP that can send and receive, as far as is known */
+	bool joined;		/* a QP that is in a group */
+	unsigned int receives;	/* that are posted to a RECEIVER and not taken ... */
+	bool contended;		/* ... unless messages wait there: nobody knows for how many */
 };
 
 struct life {
@@ -48,14 +58,29 @@ int life_close(struct life *life);
 struct node *node_real(struct node *node);
 bool node_in_use(const struct life *life, const struct node *node);
 
+/* The PD that an object is in as things are. */
+struct node *node_domain(struct node *node);
+/* Is it in use, or in a group? Then kind->end() has to be refused, if it ever is. */
+bool node_must_stay(const struct life *life, const struct node *node);
+
 /* acts.c */
 int act_binder(struct life *life, struct node *node);
 int act_bind(struct life *life, struct node *node);
 int act_unbind(struct life *life, struct node *node);
 int act_rereg(struct life *life, struct node *node);
 int act_rereg_pd(struct life *life, struct node *node);
-int act_flush(struct life *life, struct node *node);
 int act_disturb(struct life *life, struct node *node);
 int act_free(struct life *life, struct node *node);
+
+/* messages.c */
+int act_flush(struct life *life, struct node *node);
+int act_post(struct life *life, struct node *node);
+int act_limit(struct life *life, struct node *node);
+int act_resize(struct life *life, struct node *node);
+int act_send(struct life *life, struct node *node);
+int act_datagram(struct life *life, struct node *node);
+int act_join(struct life *life, struct node *node);
+int act_xrc(struct life *life, struct node *node);
+int act_use(struct life *life, struct node *node);
 
 #endif /* LIFE_H */

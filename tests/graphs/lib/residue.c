@@ -28,6 +28,7 @@
 static const char * const allocators[] = {
 	"moor_", "uverbs_", "ib_uverbs", "ib_alloc", "__ib_alloc", "create_cq",
 	"ib_create", "create_qp", "_rdma_create", "rdma_user", "ib_umem", "__ib_umem",
+	"ib_open_qp", "__ib_open_qp", "create_xrc_qp", "xrcd_table",
 };
 
 static const char * const stay[] = { "moor_alloc_mr", "moor_node_new" };
@@ -163,12 +164,13 @@ static bool differs(const struct residue *before, const struct residue *now,
 	else if (now->mrs != before->mrs)
 		snprintf(why, size, "the driver has %d MRs more", now->mrs - before->mrs);
 	else if (!holdings_equal(&now->held, &before->held))
-		snprintf(why, size, "pd %+d cq %+d qp %+d mr %+d context %+d",
+		snprintf(why, size, "pd %+d cq %+d qp %+d mr %+d context %+d srq %+d",
 			 (int)(now->held.resource[0] - before->held.resource[0]),
 			 (int)(now->held.resource[1] - before->held.resource[1]),
 			 (int)(now->held.resource[2] - before->held.resource[2]),
 			 (int)(now->held.resource[4] - before->held.resource[4]),
-			 (int)(now->held.resource[5] - before->held.resource[5]));
+			 (int)(now->held.resource[5] - before->held.resource[5]),
+			 (int)(now->held.resource[6] - before->held.resource[6]));
 	else
 		return false;
 	return true;
