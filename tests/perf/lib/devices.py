@@ -17,15 +17,15 @@ MOOR, RXE = "moor0", "rxe0"
 SORT = ("what", "kind", "size", "of", "whose", "took")
 
 
-def add_rxe():
+def add_rxe(name=RXE, netdev="rxe-net", address="192.0.2.1", mtu=1500):
     """Software RDMA on a network device of its own."""
-    if os.path.exists(f"/sys/class/infiniband/{RXE}"):
+    if os.path.exists(f"/sys/class/infiniband/{name}"):
         return
     for command in (["modprobe", "rdma_rxe"],
-                    ["ip", "link", "add", "rxe-net", "type", "dummy"],
-                    ["ip", "addr", "replace", "192.0.2.1/24", "dev", "rxe-net"],
-                    ["ip", "link", "set", "rxe-net", "up"],
-                    ["rdma", "link", "add", RXE, "type", "rxe", "netdev", "rxe-net"]):
+                    ["ip", "link", "add", netdev, "mtu", str(mtu), "type", "dummy"],
+                    ["ip", "addr", "replace", f"{address}/24", "dev", netdev],
+                    ["ip", "link", "set", netdev, "up"],
+                    ["rdma", "link", "add", name, "type", "rxe", "netdev", netdev]):
         status, output = guest.run(*command)
         if status:
             sys.exit(f"{' '.join(command)}: {output}")
@@ -52,6 +52,15 @@ def gid(device):
         except OSError:
             continue
     return sys.exit(f"{device} has no RoCE v2 GID")
+
+
+def listens(port):
+    """Does somebody listen on a TCP port?"""
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(path, encoding="ascii") as file:
+            if re.search(rf":{port:04X} \S+:0000 0A", file.read()):
+                return True
+    return False
 
 
 def program(name, *arguments):
