@@ -21,6 +21,7 @@
 #define TO	4088u
 #define LENGTH	(4 * PAGE + 77)
 #define MIB	(1ul << 20)
+#define BRANCH	(2 * MIB)
 
 static const struct operation {
 	const char *name;
@@ -327,33 +328,52 @@ static void test_ahead(enum ibv_wr_opcode opcode, const char *name)
 	munmap(there, 4 * MIB);
 }
 
-static void test_counts(void)
+/* So that a branch of the translation, of 2 MiB, begins so many bytes behind its start. */
+static void end_open_at(struct end *end, enum memory_kind kind, size_t before)
+{
+	uint8_t *area = map_pages(4 * MIB), *at;
+
+	at = (uint8_t *)(((uintptr_t)area + SIZE + BRANCH - 1) / BRANCH * BRANCH) - before;
+	munmap(area, 4 * MIB);
+	memory_make(&end->memory, kind, SIZE);
+	at = mremap(end->memory.at, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+	if (at == MAP_FAILED)
+		tap_bail("mremap: %s", strerror(errno));
+	end->memory.at = at;
+	end->mr = reg(at, SIZE);
+	memory_first(&end->memory, end->due);
+}
+
+/* A page request is answered with pages of one branch: at a boundary another one comes. */
+static void test_counts(const char *name, size_t before)
 {
 	const struct operation *write = &operations[2];
-	struct paged before, now;
+	unsigned int branches = before ? 2 : 1;
+	struct paged at_first, now;
 	struct end local, remote;
 	bool done;
 
-	end_open(&local, TOUCHED, NULL);
-	end_open(&remote, UNTOUCHED, NULL);
-	before = paged_counts();
-	tap_ok(!before.faults && !before.handled && !before.invalidations &&
-	       !before.prefetched, "counts: an MR begins with none");
-	tap_ok(moved(write, &local, &remote), "counts: WRITE");
+	end_open_at(&local, TOUCHED, 0);
+	end_open_at(&remote, UNTOUCHED, before);
+	at_first = paged_counts();
+	tap_ok(!at_first.faults && !at_first.handled && !at_first.invalidations &&
+	       !at_first.prefetched, "%s: an MR begins with none", name);
+	tap_ok(moved(write, &local, &remote), "%s: WRITE", name);
 	now = paged_counts();
-	tap_is(now.faults, 2, "counts: a page request at either end");
-	tap_is(now.handled, 2, "counts: both handled");
-	tap_ok(moved(write, &local, &remote), "counts: WRITE again");
-	tap_is(paged_counts().faults, 2, "counts: what is there is not asked for");
+	tap_is(now.faults, 1 + branches, "%s: a page request a branch at either end", name);
+	tap_is(now.handled, 1 + branches, "%s: all handled", name);
+	tap_ok(moved(write, &local, &remote), "%s: WRITE again", name);
+	tap_is(paged_counts().faults, 1 + branches, "%s: what is there is not asked for",
+	       name);
 	madvise(remote.memory.at, SIZE, MADV_DONTNEED);
 	now = paged_counts();
-	tap_is(now.invalidations, 6, "counts: pages taken away");
+	tap_is(now.invalidations, 6, "%s: pages taken away", name);
 	memset(remote.due, 0, SIZE);
-	tap_ok(moved(write, &local, &remote), "counts: WRITE after that");
-	tap_is(paged_counts().faults, 3, "counts: asked for again");
+	tap_ok(moved(write, &local, &remote), "%s: WRITE after that", name);
+	tap_is(paged_counts().faults, 1 + 2 * branches, "%s: asked for again", name);
 	done = end_close(&local, NULL);
 	done &= end_close(&remote, NULL);
-	tap_ok(done, "counts: data");
+	tap_ok(done, "%s: data", name);
 }
 
 /* All of a process's memory is one MR, also what is mapped later. */
@@ -381,7 +401,8 @@ int main(void)
 	extra = 0;
 	test_child_gone();
 	test_page_of_many();
-	test_counts();
+	test_counts("counts", 0);
+	test_counts("counts across branches", 2 * PAGE);
 	test_ahead(IBV_WR_RDMA_READ, "READ");
 	test_ahead(IBV_WR_RDMA_WRITE, "WRITE");
 	pair_close(&pair);
