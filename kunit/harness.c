@@ -240,7 +240,7 @@ long moor_kunit_pinned(void)
  * @in_len: its bytes, 0 for none
  * @out_len: bytes of room
  *
- * The room is filled with 0xaa.
+ * The room is filled with 0xaa. What is to fail (&task_struct.fail_nth) is the driver's.
  *
  * Return: what verbs want
  */
@@ -248,8 +248,10 @@ struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
 				 const void *in, size_t in_len, size_t out_len)
 {
 	struct ib_udata *udata = &user->attrs.driver_udata;
+	unsigned int nth = current->fail_nth;
 	u8 fill[256];
 
+	current->fail_nth = 0;
 	KUNIT_ASSERT_LE(test, out_len, sizeof(fill));
 	memset(fill, 0xaa, sizeof(fill));
 	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)user->in, in, in_len), 0);
@@ -261,6 +263,7 @@ struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
 		.inlen = in_len,
 		.outlen = out_len,
 	};
+	current->fail_nth = nth;
 	return udata;
 }
 
