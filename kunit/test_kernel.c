@@ -615,14 +615,20 @@ static void fast_failed(struct kunit *test)
 static void kernel_softirq(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
+	bool waited = false;
 	unsigned long begun;
 	struct ib_cq *cq;
+	int try;
 
-	cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
-	begun = get_state_synchronize_rcu();
-	ib_free_cq(cq);
-	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(begun));
+	/* One that met one of the other kind, normal or expedited, may not be counted. */
+	for (try = 0; try < 20 && !waited; try++) {
+		cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+		begun = get_state_synchronize_rcu();
+		ib_free_cq(cq);
+		waited = poll_state_synchronize_rcu(begun);
+	}
+	KUNIT_EXPECT_TRUE(test, waited);
 }
 
 static struct kunit_case kernel_cases[] = {
