@@ -81,41 +81,10 @@ def disconnect():
     guest.ok(guest.wait_for(lambda: not disks()), "disconnected")
 
 
-def begin():
-    """Data that is being written, of which the target has some: it, the process, whether so."""
-    data = os.urandom(SIZE // 2)
-    writer = storage.write_disk(disk(), data, 65536)
-    guest.wait_for(lambda: storage.beginning(DISK, MIB) == data[:MIB])
-    return data, writer, writer.poll() is None
-
-
-def target_leaves():
-    """
-    The target ends its connections while data is on its way and is there again: the
-    host connects anew, and who writes notices nothing.
-    """
-    data, writer, on_its_way = begin()
+def listens_anew():
+    """The target ends its connections and is there again."""
     os.unlink(LISTENS)
     os.symlink(SUBSYSTEM, LISTENS)
-    guest.ok(on_its_way, "the target leaves: data was on its way")
-    guest.ok(writer.wait() == 0, "the target leaves: who writes is not told")
-    guest.ok(storage.read_disk(disk(), len(data), 131072) == data and storage.beginning(DISK, len(data)) == data,
-             "the target leaves: no byte was lost")
-
-
-def leaves(name, action, come_back):
-    """
-    The host's connections end for good while data is on its way: what was not written
-    is an error, what was is there when it connects anew.
-    """
-    data, writer, on_its_way = begin()
-    action()
-    guest.ok(on_its_way, f"{name}: data was on its way")
-    guest.ok(writer.wait() != 0, f"{name}: who writes is told")
-    guest.ok(guest.wait_for(lambda: not disks()), f"{name}: the disk is gone")
-    come_back()
-    guest.ok(guest.wait_for(lambda: connect() == 0, 60), f"{name}: connected anew")
-    guest.ok(disk() and storage.read_disk(disk(), MIB, 131072) == data[:MIB], f"{name}: what was written is there")
 
 
 def after_reset():
@@ -126,20 +95,6 @@ def after_reset():
     guest.ok(guest.take_address(), "reset: the NIC has its address again")
     remove_target()
     make_target()
-
-
-def file_system():
-    """Test points: an ext4 that fio writes to, and finds its data in after another mount."""
-    storage.make_file_system(disk())
-    if not storage.mount(disk()):
-        return
-    storage.fill()
-    storage.unmount()
-    status, output = guest.run("e2fsck", "-f", "-n", disk())
-    guest.ok(not status, "e2fsck has nothing to say", output)
-    storage.mount(disk())
-    storage.still_there()
-    storage.unmount()
 
 
 def main():
@@ -154,11 +109,11 @@ def main():
     guest.ok(disk(), "there is a disk")
     storage.moves(disk(), DISK, 16 * MIB, 131072)
     storage.moves(disk(), DISK, 2 * MIB, 4096)
-    file_system()
-    target_leaves()
-    leaves("disconnecting", delete, lambda: None)
-    function = guest.functions()[0]
-    leaves("reset", lambda: guest.write(f"/sys/bus/pci/devices/{function}/reset", "1"), after_reset)
+    storage.file_system(disk())
+    storage.survives("the target leaves", disk(), DISK, SIZE // 2, listens_anew)
+    host = sys.modules[__name__]
+    storage.breaks("disconnecting", host, SIZE // 2, delete, lambda: None)
+    storage.breaks("reset", host, SIZE // 2, guest.reset, after_reset)
     storage.moves(disk(), DISK, 4 * MIB, 65536)
     disconnect()
     remove_target()

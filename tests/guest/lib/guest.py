@@ -134,6 +134,11 @@ def functions():
     return sorted(os.path.basename(path) for path in glob.glob(f"{DRIVER}/*:*"))
 
 
+def reset():
+    """Resets the first NIC."""
+    write(f"/sys/bus/pci/devices/{functions()[0]}/reset", "1")
+
+
 def ready():
     """Has the NIC a RoCE v2 GID to talk by?"""
     for path in glob.glob("/sys/class/infiniband/moor*/ports/1/gid_attrs/types/*"):

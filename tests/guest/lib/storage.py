@@ -42,6 +42,41 @@ def moves(disk, far_end, length, block):
     guest.ok(beginning(far_end, length) == data, f"{name}: the target has it")
 
 
+def begin(disk, far_end, length):
+    """Data that is being written, of which the far end has some: it, the process, whether so."""
+    data = os.urandom(length)
+    writer = write_disk(disk, data, 65536)
+    guest.wait_for(lambda: beginning(far_end, MIB) == data[:MIB])
+    return data, writer, writer.poll() is None
+
+
+def survives(name, disk, far_end, length, action):
+    """Test points: connections end while data is on its way, and who writes notices nothing."""
+    data, writer, on_its_way = begin(disk, far_end, length)
+    action()
+    guest.ok(on_its_way, f"{name}: data was on its way")
+    guest.ok(writer.wait() == 0, f"{name}: who writes is not told")
+    guest.ok(read_disk(disk, length, 131072) == data and beginning(far_end, length) == data,
+             f"{name}: no byte was lost")
+
+
+def breaks(name, host, length, action, come_back):
+    """
+    Test points: the host's connections end for good while data is on its way. What was not
+    written is an error, what was is there when it connects anew. HOST has disk(), disks(),
+    connect() and DISK, the far end's.
+    """
+    data, writer, on_its_way = begin(host.disk(), host.DISK, length)
+    action()
+    guest.ok(on_its_way, f"{name}: data was on its way")
+    guest.ok(writer.wait() != 0, f"{name}: who writes is told")
+    guest.ok(guest.wait_for(lambda: not host.disks()), f"{name}: the disk is gone")
+    come_back()
+    guest.ok(guest.wait_for(lambda: host.connect() == 0, 60), f"{name}: connected anew")
+    guest.ok(host.disk() and read_disk(host.disk(), MIB, 131072) == data[:MIB],
+             f"{name}: what was written is there")
+
+
 def make_file_system(disk):
     """A test point: an ext4 on the disk, which takes its data with barriers."""
     status, output = guest.run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", disk)
@@ -89,3 +124,17 @@ def still_there():
             os.fsync(file.fileno())
         status, _ = fio(job, "--verify_only")
         guest.ok(status, f"fio: {job}: a bit that is wrong is found")
+
+
+def file_system(disk):
+    """Test points: an ext4 that fio writes to, and finds its data in after another mount."""
+    make_file_system(disk)
+    if not mount(disk):
+        return
+    fill()
+    unmount()
+    status, output = guest.run("e2fsck", "-f", "-n", disk)
+    guest.ok(not status, "e2fsck has nothing to say", output)
+    mount(disk)
+    still_there()
+    unmount()
