@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 600
+"""iSCSI extensions for RDMA with the kernel's own modules and open-iscsi: a target and its
+host in one guest, by an address of the NIC's own. What is written is read again, also when
+the NIC is reset while it is being written."""
+
+import glob
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import guest  # pylint: disable=wrong-import-position
+import storage  # pylint: disable=wrong-import-position
+from guest import ADDRESS  # pylint: disable=wrong-import-position
+from storage import MIB  # pylint: disable=wrong-import-position
+
+CONFIG = "/sys/kernel/config/target"
+BACKING = f"{CONFIG}/core/fileio_0"
+STORE = f"{BACKING}/moor"
+NAME = "iqn.2026-11.example.moor:disk"
+TARGET = f"{CONFIG}/iscsi/{NAME}"
+GROUP = f"{TARGET}/tpgt_1"
+LUN = f"{GROUP}/lun/lun_0"
+# Of no address: one that listens at an address ends with the device that has it.
+PORTAL = f"{GROUP}/np/0.0.0.0:3260"
+DISK = "/tmp/moor-disk"
+SIZE = 64 * MIB
+OTHER = f"{NAME}.other"
+MODULES = ("scsi_transport_iscsi", "sd_mod", "target_core_file", "ib_isert", "ib_iser")
+FILES = "/var/lib/iscsi"
+# What iscsiadm(8) ends with.
+NO_SESSION = 21
+# In /proc/net/tcp.
+ESTABLISHED = "01"
+HOST = sys.modules[__name__]
+
+
+def make_target():
+    """A disk of 64 MiB that anybody may use, by RDMA."""
+    guest.mount_configfs()
+    with open(DISK, "ab") as file:
+        file.truncate(SIZE)
+    os.makedirs(STORE)
+    guest.write(f"{STORE}/control", f"fd_dev_name={DISK},fd_dev_size={SIZE}")
+    guest.write(f"{STORE}/enable", "1")
+    os.makedirs(GROUP)
+    os.makedirs(LUN)
+    os.symlink(STORE, f"{LUN}/moor")
+    os.makedirs(PORTAL)
+    guest.write(f"{PORTAL}/iser", "1")
+    for name, value in (("authentication", "0"), ("generate_node_acls", "1"), ("demo_mode_write_protect", "0")):
+        guest.write(f"{GROUP}/attrib/{name}", value)
+    guest.write(f"{GROUP}/enable", "1")
+
+
+def remove_target():
+    """All of it away but the disk."""
+    guest.write(f"{GROUP}/enable", "0")
+    os.unlink(f"{LUN}/moor")
+    for path in (LUN, PORTAL, GROUP, TARGET, f"{CONFIG}/iscsi", STORE, BACKING):
+        os.rmdir(path)
+
+
+def start_daemon():
+    """A test point: the host's daemon runs, with its files where they can be written."""
+    guest.run("mount", "-t", "tmpfs", "tmpfs", FILES)
+    os.makedirs("/run/lock", exist_ok=True)
+    # It ends with its whole process group.
+    daemon = subprocess.Popen(["iscsid", "-f"], stdin=subprocess.DEVNULL, start_new_session=True)
+    guest.ok(guest.wait_for(lambda: "ISCSIADM_ABSTRACT" in guest.read("/proc/net/unix")), "iscsid is there")
+    return daemon
+
+
+def stop_daemon(daemon):
+    """It ends, and its files with it."""
+    daemon.terminate()
+    daemon.wait()
+    guest.run("umount", FILES)
+
+
+def discover():
+    """Asks what there is at the address: status and output."""
+    return guest.run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", ADDRESS, "-I", "iser")
+
+
+def node(*options, name=NAME):
+    """Does something with a target: status and output."""
+    return guest.run("iscsiadm", "-m", "node", "-T", name, "-p", ADDRESS, *options)
+
+
+def connect():
+    """The host logs in: 0 or what iscsiadm says."""
+    return node("--login")[0]
+
+
+def disks():
+    """The block devices of the host's end."""
+    return glob.glob("/sys/class/iscsi_session/session*/device/target*/*/block/*")
+
+
+def disk():
+    """Its block device, once it is there."""
+    found = guest.wait_for(lambda: any(os.path.exists(f"/dev/{os.path.basename(path)}") for path in disks()))
+    return f"/dev/{os.path.basename(disks()[0])}" if found else ""
+
+
+def held():
+    """What kernel users hold on NICs. CQs are ib_core's, which lends them and keeps them."""
+    return [f"{kind}: {line}" for kind in ("cm_id", "qp", "cq", "mr", "pd")
+            for line in guest.run("rdma", "resource", "show", kind)[1].splitlines()
+            if line.strip() and "[ib_core]" not in line]
+
+
+def complaints():
+    """What either end, the NIC's driver and the core's accounts have said in the kernel's log."""
+    return [line for line in guest.run("dmesg")[1].splitlines()
+            if any(who in line for who in ("iser: ", "isert: ", "moor 0000:", "restrack: "))]
+
+
+def discovered():
+    """Test points: what there is, before and after there is anything."""
+    status, output = discover()
+    guest.ok(status and "connection failure" in output, "nobody listens: nothing is discovered", output)
+    make_target()
+    status, output = discover()
+    guest.ok(status == 0 and output.split() == [f"{ADDRESS}:3260,1", NAME], "the target is discovered", output)
+
+
+def refused():
+    """A test point: a target that there is not is none, and that is the target's word."""
+    word = f"Unable to locate Target IQN: {OTHER}"
+    said = guest.run("dmesg")[1].count(word)
+    node("-I", "iser", "-o", "new", name=OTHER)
+    # It would try that for two minutes.
+    for setting, value in (("session.initial_login_retry_max", "1"), ("conn[0].timeo.login_timeout", "5")):
+        node("-o", "update", "-n", f"node.{setting}", "-v", value, name=OTHER)
+    status, output = node("--login", name=OTHER)
+    guest.ok(status and len(disks()) == 1 and guest.run("dmesg")[1].count(word) > said,
+             "a target that there is not is refused", f"{status}: {output}")
+    node("-o", "delete", name=OTHER)
+
+
+def over_rdma():
+    """Test points: the session is iSER's, and what it needs it has from the NIC."""
+    output = guest.run("iscsiadm", "-m", "session")[1]
+    sockets = [line.split() for line in guest.read("/proc/net/tcp").splitlines()[1:]]
+    guest.ok(output.startswith("iser: ") and len(output.splitlines()) == 1, "the session is iSER's", output)
+    guest.ok(not [1 for socket in sockets if socket[1].endswith(":0CBC") and socket[3] == ESTABLISHED],
+             "and nobody talks to the target by TCP", sockets)
+    what = held()
+    guest.ok(sum(line.startswith("qp: ") for line in what) == 2 and
+             any(line.startswith("mr: ") and "[ib_iser]" in line for line in what),
+             "both ends have a QP, the host has MRs", "\n".join(what))
+
+
+def reset():
+    """A test point: the NIC is reset, and can be reached again."""
+    guest.reset()
+    guest.ok(guest.take_address(), "reset: the NIC has its address again")
+
+
+def logout():
+    """The host logs out: 0 or what iscsiadm says."""
+    return node("--logout")[0]
+
+
+def main():
+    """All of it."""
+    guest.needs("iSER", *MODULES)
+    guest.load(*MODULES)
+    guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
+    guest.ok(not held(), "no kernel user has anything", "\n".join(held()))
+    daemon = start_daemon()
+    discovered()
+    said = complaints()
+    guest.ok(connect() == 0, "logged in")
+    if guest.ok(disk(), "there is a disk"):
+        over_rdma()
+        storage.moves(disk(), DISK, 16 * MIB, 131072)
+        storage.moves(disk(), DISK, 2 * MIB, 4096)
+        storage.file_system(disk())
+        guest.ok(complaints() == said, "nobody complains", "\n".join(complaints()))
+        refused()
+        storage.breaks("logging out", HOST, SIZE // 2, logout, lambda: None)
+        storage.survives("reset", disk(), DISK, SIZE // 2, reset)
+        storage.moves(disk(), DISK, 4 * MIB, 65536)
+        over_rdma()
+        guest.ok(logout() == 0 and guest.wait_for(lambda: not disks()), "logged out")
+    guest.ok(logout() == NO_SESSION, "who is not logged in cannot log out")
+    stop_daemon(daemon)
+    remove_target()
+    guest.unload("ib_iser", "libiscsi", "scsi_transport_iscsi", "sd_mod")
+    # The core has loaded all kinds of disks itself.
+    guest.unload("ib_isert", "iscsi_target_mod",
+                 *(f"target_core_{part}" for part in ("iblock", "file", "pscsi", "user", "mod")))
+    guest.ok(guest.wait_for(lambda: not held()), "nothing is left", "\n".join(held()))
+    guest.ok(*guest.moves_data("the NIC is there"))
+    guest.done()
+
+
+main()
