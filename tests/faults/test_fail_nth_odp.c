@@ -5,14 +5,11 @@
  * and re-registering, advice, which makes the branches of the table and has the pages
  * come, memory that goes, and page requests, which a worker of the kernel's answers.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "counts.h"
 #include "fault.h"
@@ -21,10 +18,10 @@
 #include "tap.h"
 #include "walk.h"
 #include "window.h"
+#include "workers.h"
 
 #define SIZE		(4 * PAGE)
 #define LENGTH		2048u
-#define MAX_WORKERS	64
 #define MOST_POINTS	200
 #define MISSES		5	/* in turn, till there is no such point */
 
@@ -169,59 +166,6 @@ static void walk_pages(void)
 
 /* ---- page requests ---- */
 
-static int workers[MAX_WORKERS], num_workers;
-
-/* Who has worked for the driver before is the next to do so again. */
-static void find_workers(void)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	char path[300], name[64];
-	FILE *file;
-
-	while (dir && (entry = readdir(dir)) && num_workers < MAX_WORKERS) {
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		file = fopen(path, "r");
-		if (file && fgets(name, sizeof(name), file) && strstr(name, "moor")) {
-			snprintf(path, sizeof(path), "/proc/%s/fail-nth", entry->d_name);
-			workers[num_workers] = open(path, O_RDWR | O_CLOEXEC);
-			num_workers += workers[num_workers] >= 0;
-		}
-		if (file)
-			fclose(file);
-	}
-	if (dir)
-		closedir(dir);
-}
-
-static void arm_workers(unsigned int nth)
-{
-	char text[16];
-	int length = snprintf(text, sizeof(text), "%u", nth), i;
-
-	for (i = 0; i < num_workers; i++)
-		if (pwrite(workers[i], text, length, 0) != length)
-			tap_bail("fail-nth of a worker: %s", strerror(errno));
-}
-
-/* Has one of them come as far as that? */
-static bool disarm_workers(void)
-{
-	bool reached = false;
-	char text[16];
-	int i;
-
-	for (i = 0; i < num_workers; i++) {
-		if (pread(workers[i], text, sizeof(text) - 1, 0) > 0)
-			reached |= text[0] == '0';
-		if (pwrite(workers[i], "0", 1, 0) != 1)
-			tap_bail("fail-nth of a worker: %s", strerror(errno));
-		close(workers[i]);
-	}
-	num_workers = 0;
-	return reached;
-}
-
 /* Memory that is short once is no error: the fault is tried again. */
 static void test_page_requests(void)
 {
@@ -236,13 +180,10 @@ static void test_page_requests(void)
 		if (!works())
 			break;
 		forget_pages();
-		find_workers();
-		if (!num_workers)
-			tap_bail("no worker has worked for the driver");
-		arm_workers(failed + 1);
+		workers_arm(failed + 1);
 		if (!works())
 			break;
-		if (disarm_workers()) {
+		if (workers_disarm()) {
 			failed++;
 			misses = 0;
 		} else {

@@ -4,16 +4,13 @@
  * (pages of a file, in any order) and of the system's heap (large ones).
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "counts.h"
+#include "given.h"
 #include "tap.h"
 #include "window.h"
 
@@ -30,40 +27,14 @@ struct buffer {
 static struct pair pair;
 static struct ibv_device_attr attr;
 
-/* Every other page of a file, from its end: nothing lies beside its neighbour. */
 static int open_udmabuf(void)
 {
-	int device = open("/dev/udmabuf", O_RDWR), fd = -1;
-	int file = memfd_create("dmabuf", MFD_ALLOW_SEALING);
-	struct {
-		struct udmabuf_create_list list;
-		struct udmabuf_create_item items[SIZE / PAGE];
-	} create = { .list = { .count = SIZE / PAGE } };
-	unsigned int i;
-
-	if (ftruncate(file, 2 * SIZE) || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK))
-		tap_bail("memfd: %s", strerror(errno));
-	for (i = 0; i < SIZE / PAGE; i++) {
-		create.items[i].memfd = (uint32_t)file;
-		create.items[i].offset = 2 * SIZE - 2 * PAGE * (uint64_t)(i + 1);
-		create.items[i].size = PAGE;
-	}
-	fd = ioctl(device, UDMABUF_CREATE_LIST, &create);
-	close(file);
-	close(device);
-	return fd;
+	return udmabuf_make(SIZE);
 }
 
 static int open_heap(void)
 {
-	struct dma_heap_allocation_data heap = {
-		.len = SIZE, .fd_flags = O_RDWR | O_CLOEXEC,
-	};
-	int device = open("/dev/dma_heap/system", O_RDWR);
-	int failed = ioctl(device, DMA_HEAP_IOCTL_ALLOC, &heap);
-
-	close(device);
-	return failed ? -1 : (int)heap.fd;
+	return heap_make(SIZE);
 }
 
 static struct buffer see(int fd)
@@ -253,8 +224,8 @@ int main(void)
 	config.buffer_size = SIZE;
 	pair_open(&pair, open_nic(NULL, &attr), &config);
 	pair_connect(&pair);
-	test_buffer("/dev/udmabuf", open_udmabuf);
-	test_buffer("/dev/dma_heap/system", open_heap);
+	test_buffer(GIVEN_UDMABUF, open_udmabuf);
+	test_buffer(GIVEN_HEAP, open_heap);
 	pair_close(&pair);
 	expect_nothing_left(pinned);
 	return tap_done();

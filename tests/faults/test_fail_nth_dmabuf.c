@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: GPL-2.0
+/* timeout: 600
+ *
+ * dma-bufs with each allocation and copy on the way failing in turn: registering and
+ * deregistering those of udmabuf, of the system's heap and of an owner who moves them
+ * (tests/kernel/exporter.c), the move itself, and mapping again, on advice and when the
+ * NIC asks, which a worker of the kernel's does. What cannot be mapped again then is of
+ * no use for good, and whoever wants it is told.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "counts.h"
+#include "fault.h"
+#include "given.h"
+#include "holdings.h"
+#include "owner.h"
+#include "paged.h"
+#include "raw.h"
+#include "tap.h"
+#include "walk.h"
+#include "window.h"
+#include "workers.h"
+
+#define SIZE		BUFFER_SIZE
+#define MOST_POINTS	200
+#define MISSES		5	/* in turn, till there is no such point */
+#define PATIENCE	60	/* seconds */
+
+static struct pair home, young;
+/* At work is one buffer, on one pair, with one MR, of all of it from iova 0 on. */
+static struct buffer b;
+static struct pair *pair;
+static bool moves;
+
+static int reg(void)
+{
+	errno = 0;
+	b.mr = ibv_reg_dmabuf_mr(pair->pd, 0, SIZE, 0, b.fd, ALL_ACCESS);
+	return b.mr ? 0 : errno;
+}
+
+static int dereg(void)
+{
+	return ibv_dereg_mr(b.mr);
+}
+
+/* Data goes there and comes back, all of it by the NIC, and the process sees it. */
+static bool served(void)
+{
+	static uint8_t seed;
+	uint8_t *buf = pair->a.buf;
+
+	fill(buf, SIZE, ++seed);
+	if (ask(pair, IBV_WR_RDMA_WRITE, b.mr->rkey, 0, SIZE).status ||
+	    !is_filled(b.at, SIZE, seed))
+		return false;
+	memset(buf, 0, SIZE);
+	return !ask(pair, IBV_WR_RDMA_READ, b.mr->rkey, 0, SIZE).status &&
+	       is_filled(buf, SIZE, seed);
+}
+
+static int advise_to(enum ibv_advise_mr_advice advice, uint32_t flags)
+{
+	struct ibv_sge sge = { .length = SIZE, .lkey = b.mr->lkey };
+
+	return ibv_advise_mr(pair->pd, advice, flags, &sge, 1);
+}
+
+static bool fails(enum ibv_wr_opcode opcode, uint8_t *local, uint32_t lkey, uint32_t rkey,
+		  uint64_t remote, enum ibv_wc_status due)
+{
+	struct request request = {
+		.opcode = opcode, .local = local, .length = SIZE, .lkey = lkey,
+		.rkey = rkey, .remote = remote,
+	};
+	bool as_due = is(finish(&pair->a, post(&pair->a, &request)), due);
+
+	revive(pair);
+	return as_due;
+}
+
+/* Past libibverbs, which does not ask the kernel. Refused is a success here. */
+static int rereg_refused(void)
+{
+	struct ib_uverbs_rereg_mr_resp answer;
+	struct ib_uverbs_rereg_mr core = {
+		.mr_handle = b.mr->handle, .flags = IBV_REREG_MR_CHANGE_ACCESS,
+		.access_flags = ALL_ACCESS,
+	};
+	const struct raw raw = {
+		.number = IB_USER_VERBS_CMD_REREG_MR, .core = &core,
+		.core_size = sizeof(core), .core_out = sizeof(answer),
+		.out = &answer,
+	};
+	int err = raw_call(pair->ctx->cmd_fd, &raw);
+
+	return err == EOPNOTSUPP ? 0 : err ?: EEXIST;
+}
+
+/* Nobody reaches it by this MR any more, whatever its owner would give. */
+static bool dead_for_good(void)
+{
+	struct ibv_mr *dead = b.mr;
+	bool right;
+
+	fill(b.at, SIZE, 77);
+	fill(pair->a.buf, SIZE, 78);
+	right = fails(IBV_WR_RDMA_WRITE, pair->a.buf, pair->a.mr->lkey, dead->rkey, 0,
+		      IBV_WC_REM_ACCESS_ERR) &&
+		fails(IBV_WR_RDMA_READ, NULL, dead->lkey, pair->b.mr->rkey,
+		      (uintptr_t)pair->b.buf, IBV_WC_LOC_PROT_ERR) &&
+		is_filled(b.at, SIZE, 77) &&
+		advise_to(IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH) == ENODEV &&
+		!rereg_refused();
+	/* It is this MR's end, not the buffer's. */
+	if (right && !reg())
+		right = served() && !dereg();
+	else
+		right = false;
+	b.mr = dead;
+	return right;
+}
+
+/* ---- registering ---- */
+
+static void walk_kind(const char *kind)
+{
+	char name[64];
+
+	must(reg, kind);
+	if (!served())
+		tap_bail("%s: data does not move", kind);
+	must(dereg, kind);
+	snprintf(name, sizeof(name), "register %s", kind);
+	walk(&(struct path){
+		.name = name, .call = reg, .works = served, .after = dereg,
+	});
+	snprintf(name, sizeof(name), "deregister %s", kind);
+	walk(&(struct path){
+		.name = name, .before = reg, .call = dereg, .intact = served,
+	});
+}
+
+static void walk_given(const char *kind, int fd)
+{
+	if (fd < 0)
+		tap_bail("%s: %s", kind, strerror(errno));
+	b = (struct buffer){
+		.fd = fd,
+		.at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+	};
+	if (b.at == MAP_FAILED)
+		tap_bail("mmap: %s", strerror(errno));
+	walk_kind(kind);
+	buffer_put(&b);
+}
+
+static int open_young(void)
+{
+	struct ibv_device_attr attr;
+
+	young = (struct pair){};
+	pair_open(&young, open_nic(nic_name(), &attr), &home.config);
+	pair_connect(&young);
+	pair = &young;
+	return 0;
+}
+
+static int close_young(void)
+{
+	struct ibv_context *ctx = young.ctx;
+	int err = dereg();
+
+	pair_close(&young);
+	ibv_close_device(ctx);
+	pair = &home;
+	return err;
+}
+
+/* Those who answer page requests are made with the first MR that needs them. */
+static void walk_first(void)
+{
+	walk(&(struct path){
+		.name = "register the first of a context", .before = open_young,
+		.call = reg, .works = served, .after = close_young,
+	});
+}
+
+/* ---- being refused ---- */
+
+static unsigned int command;
+static int due;
+
+/* What is refused is a success here, and gone with it is what the owner was told. */
+static int be_refused(void)
+{
+	int err;
+
+	owner_must(command, &b);
+	err = reg();
+	if (!err)
+		dereg();
+	return err == due ? 0 : err ?: EEXIST;
+}
+
+static void walk_refusing(void)
+{
+	static const struct {
+		const char *name;
+		unsigned int command;
+		int due;
+	} refusals[] = {
+		{ "be refused, its owner fails", EXPORTER_FAIL, EXPORTER_ERROR },
+		{ "be refused, it is too short", EXPORTER_SHORT, EINVAL },
+		{ "be refused, it was taken back", EXPORTER_TAKE_BACK, ENODEV },
+	};
+	size_t i;
+
+	b = buffer_make();
+	walk(&(struct path){
+		.name = "be refused, it is registered", .before = reg,
+		.call = rereg_refused, .works = served, .intact = served, .after = dereg,
+	});
+	for (i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		/* Where it is pinned, the core makes what it likes of a short list. */
+		if (!moves && refusals[i].command == EXPORTER_SHORT)
+			continue;
+		command = refusals[i].command;
+		due = refusals[i].due;
+		walk(&(struct path){ .name = refusals[i].name, .call = be_refused });
+	}
+	buffer_put(&b);
+}
+
+/* ---- moving ---- */
+
+static int move(void)
+{
+	return owner_does(EXPORTER_MOVE, &b);
+}
+
+static int move_begin(void)
+{
+	return owner_does(EXPORTER_MOVE_BEGIN, &b);
+}
+
+static int reg_and_move(void)
+{
+	return reg() ?: move();
+}
+
+static int reg_and_begin(void)
+{
+	return reg() ?: move_begin();
+}
+
+static bool ends_and_served(void)
+{
+	return !owner_does(EXPORTER_MOVE_END, &b) && served();
+}
+
+static int end(void)
+{
+	return owner_does(EXPORTER_MOVE_END, &b);
+}
+
+/* The NIC asks for it once in vain. */
+static int reg_and_die(void)
+{
+	int err = reg_and_move();
+
+	if (err)
+		return err;
+	owner_must(EXPORTER_FAIL, &b);
+	return fails(IBV_WR_RDMA_WRITE, pair->a.buf, pair->a.mr->lkey, b.mr->rkey, 0,
+		     IBV_WC_REM_ACCESS_ERR) ? 0 : EPROTO;
+}
+
+static int reg_and_lose(void)
+{
+	b = buffer_make();
+	return reg() ?: owner_does(EXPORTER_TAKE_BACK, &b);
+}
+
+static bool taken_back(void)
+{
+	return fails(IBV_WR_RDMA_WRITE, pair->a.buf, pair->a.mr->lkey, b.mr->rkey, 0,
+		     IBV_WC_REM_ACCESS_ERR) && buffer_is_marked(&b);
+}
+
+static int put(void)
+{
+	buffer_put(&b);
+	return 0;
+}
+
+static void walk_lost(void)
+{
+	walk(&(struct path){
+		.name = "deregister what was taken back", .before = reg_and_lose,
+		.call = dereg, .intact = taken_back, .after = put,
+	});
+}
+
+static void walk_moving(void)
+{
+	b = buffer_make();
+	walk(&(struct path){
+		.name = "move it", .before = reg, .call = move_begin,
+		.works = ends_and_served, .intact = served, .after = dereg,
+	});
+	walk(&(struct path){
+		.name = "deregister what has moved", .before = reg_and_move,
+		.call = dereg, .intact = served,
+	});
+	walk(&(struct path){
+		.name = "deregister what is under way", .before = reg_and_begin,
+		.call = dereg, .after = end,
+	});
+	walk(&(struct path){
+		.name = "deregister what is of no use", .before = reg_and_die,
+		.call = dereg, .intact = dead_for_good,
+	});
+	buffer_put(&b);
+}
+
+/* ---- mapping again, on advice ---- */
+
+static enum ibv_advise_mr_advice advice;
+static int told;
+
+static int advise(void)
+{
+	told = advise_to(advice, IBV_ADVISE_MR_FLAG_FLUSH);
+	return told;
+}
+
+/* The memory that ran out ran out while it was mapped, or before. */
+static bool mapped_or_dead(void)
+{
+	return told == ENODEV ? dead_for_good() : served();
+}
+
+static int unmapped(void)
+{
+	return advise() == ENODEV ? 0 : told;
+}
+
+static int drop_lost(void)
+{
+	return dereg() ?: put();
+}
+
+static void walk_advising(void)
+{
+	static const char *const names[] = {
+		[IBV_ADVISE_MR_ADVICE_PREFETCH] = "map it again to be read",
+		[IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE] = "map it again to be written",
+		[IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT] = "leave it as it is",
+	};
+
+	b = buffer_make();
+	for (advice = IBV_ADVISE_MR_ADVICE_PREFETCH;
+	     advice <= IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT; advice++)
+		walk(&(struct path){
+			.name = names[advice], .before = reg_and_move, .call = advise,
+			.works = mapped_or_dead, .after = dereg,
+			.late = advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+			.again = ENODEV,
+		});
+	buffer_put(&b);
+	advice = IBV_ADVISE_MR_ADVICE_PREFETCH;
+	walk(&(struct path){
+		.name = "be told that it was taken back", .before = reg_and_lose,
+		.call = unmapped, .works = taken_back, .after = drop_lost,
+	});
+}
+
+/* ---- mapping again, when the NIC asks ---- */
+
+enum way { MOVED, UNDER_WAY, ADVISED, WAYS };
+
+static const char *const ways[] = {
+	[MOVED] = "page requests", [UNDER_WAY] = "page requests under way",
+	[ADVISED] = "advice that a worker follows",
+};
+
+static void wait_for_request(const struct paged *before)
+{
+	time_t limit = time(NULL) + PATIENCE;
+
+	while (paged_counts().faults == before->faults)
+		if (time(NULL) > limit)
+			tap_bail("no page request");
+}
+
+/* Under faults of the worker's: how an access ends, and whether one has hit. */
+static enum ibv_wc_status access_by(enum way way, unsigned int nth, bool *reached)
+{
+	struct request request = {
+		.opcode = IBV_WR_RDMA_WRITE, .local = pair->a.buf, .length = SIZE,
+		.lkey = pair->a.mr->lkey, .rkey = b.mr->rkey,
+	};
+	enum ibv_wc_status status;
+	struct paged before = {};
+	int posted;
+
+	owner_must(way == UNDER_WAY ? EXPORTER_MOVE_BEGIN : EXPORTER_MOVE, &b);
+	if (way == UNDER_WAY)
+		before = paged_counts();
+	fill(pair->a.buf, SIZE, (uint8_t)nth);
+	workers_arm(nth);
+	if (way == ADVISED && advise_to(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0))
+		tap_bail("ibv_advise_mr");
+	posted = post(&pair->a, &request);
+	if (way == UNDER_WAY) {
+		wait_for_request(&before);
+		owner_must(EXPORTER_MOVE_END, &b);
+	}
+	status = finish(&pair->a, posted).status;
+	*reached = workers_disarm();
+	return status;
+}
+
+/* Data has arrived, or it is the end of the MR. */
+static bool ended_well(enum ibv_wc_status status, unsigned int nth, bool reached)
+{
+	if (!status)
+		return is_filled(b.at, SIZE, (uint8_t)nth) && served();
+	tap_diag("point %u: %s", nth, ibv_wc_status_str(status));
+	revive(pair);
+	return reached && status == IBV_WC_REM_ACCESS_ERR && dead_for_good();
+}
+
+static bool try_access(enum way way, unsigned int nth, bool *reached, bool *killed)
+{
+	struct holdings before, after;
+	enum ibv_wc_status status;
+	bool good;
+
+	holdings_get(&before);
+	must(reg, ways[way]);
+	/* The workers that do it without faults are who does it next. */
+	owner_must(EXPORTER_MOVE, &b);
+	if (!served())
+		return false;
+	status = access_by(way, nth, reached);
+	*killed = status;
+	good = ended_well(status, nth, *reached);
+	must(dereg, ways[way]);
+	holdings_get(&after);
+	return good && holdings_equal(&before, &after) && !move();
+}
+
+static void test_accesses(enum way way)
+{
+	unsigned int failed = 0, misses = 0, deaths = 0;
+	bool reached = false, killed = false, good = true;
+
+	b = buffer_make();
+	/* Another worker may have come first: once more, then. */
+	while (good && misses < MISSES && failed < MOST_POINTS) {
+		good = try_access(way, failed + 1, &reached, &killed);
+		misses = reached ? 0 : misses + 1;
+		failed += reached;
+		deaths += killed;
+	}
+	buffer_put(&b);
+	tap_ok(good && misses == MISSES && deaths,
+	       "%s: %u points of the workers, %u end the MR", ways[way], failed, deaths);
+}
+
+/* ---- all of it ---- */
+
+static bool can_move(void)
+{
+	bool can;
+
+	b = buffer_make();
+	can = !reg_and_move();
+	must(dereg, "deregister");
+	buffer_put(&b);
+	return can;
+}
+
+/* Buffers that somebody has, or -1. */
+static int buffers(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/dma_buf/bufinfo", "r");
+	char line[256];
+	int count = -1;
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Total %d objects", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* The last user of one may be a worker. */
+static void expect_buffers(int due)
+{
+	time_t limit = time(NULL) + PATIENCE;
+	int now;
+
+	do {
+		now = buffers();
+	} while (now != due && time(NULL) < limit);
+	tap_is(now, due, "no dma-buf is left");
+}
+
+int main(void)
+{
+	struct pair_config config = pair_defaults;
+	struct ibv_device_attr attr;
+	int before;
+	long pinned;
+	enum way way;
+
+	if (!fault_setup()) {
+		printf("1..0 # SKIP " FAULT_NONE "\n");
+		return 0;
+	}
+	pinned = pinned_pages();
+	before = buffers();
+	owner_open();
+	config.buffer_size = SIZE;
+	pair_open(&home, open_nic(nic_name(), &attr), &config);
+	pair_connect(&home);
+	pair = &home;
+	holdings_open();
+	moves = can_move();
+
+	walk_given("memory of udmabuf", udmabuf_make(SIZE));
+	walk_given("memory of the heap", heap_make(SIZE));
+	b = buffer_make();
+	walk_kind(moves ? "what may move" : "what is pinned");
+	walk_first();
+	buffer_put(&b);
+	walk_refusing();
+	walk_lost();
+	if (moves) {
+		walk_moving();
+		walk_advising();
+		for (way = MOVED; way < WAYS; way++)
+			test_accesses(way);
+	}
+	expect_buffers(before);
+	owner_close();
+	return walk_done(&home, pinned);
+}
