@@ -5,8 +5,9 @@
  * Calls uverbs as no library would: by ioctl() and write(), with valid commands
  * on live objects most of the time, so that the calls reach the driver, and with
  * one field or many of them changed in the others. Half of the processes are
- * ordinary users. Afterwards everything is back, and the NIC moves data; what the
- * kernel says meanwhile ends the VM's run.
+ * ordinary users. All of them register one dma-buf, and move it. Afterwards
+ * everything is back, and the NIC moves data; what the kernel says meanwhile ends
+ * the VM's run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -275,13 +276,15 @@ static void open_context(const char *device)
 		count(&stats->binders);
 }
 
+static int first_fd;	/* of a context; below it is what outlives it */
+
 static void close_context(void)
 {
 	unmap_some();
 	binder_close();
 	close(uverbs_fd);
 	/* Completion channels, and what else came by chance. */
-	close_range(3, ~0u, 0);
+	close_range(first_fd, ~0u, 0);
 }
 
 /* ---- processes ---- */
@@ -384,6 +387,7 @@ static void report(void)
 		if (stats->errnos[i])
 			tap_diag("%-20s %8llu calls", i ? strerrorname_np(i) : "success",
 				 (unsigned long long)stats->errnos[i]);
+	tap_is(stats->errnos[EUCLEAN], 0, "nobody has written where the dma-buf had been");
 	for (i = 0; i < num_ops; i++)
 		if (!stats->succeeded[i])
 			tap_ok(false, "%s never succeeded", ops[i].name);
@@ -456,6 +460,7 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	tap_diag("--seed %llu --processes %u", (unsigned long long)options.seed,
 		 options.processes);
+	first_fd = dmabuf_open();
 	ctx = open_nic(nic_name(), &attr);
 	find_gid(ctx);
 	snprintf(device, sizeof(device), "/dev/infiniband/%s", ctx->device->dev_name);
@@ -469,6 +474,7 @@ int main(int argc, char **argv)
 	holdings_get(&before);
 
 	run_all(device);
+	dmabuf_close();
 
 	holdings_get(&after);
 	if (!tap_ok(holdings_equal(&before, &after), "nothing of theirs is left")) {

@@ -59,6 +59,11 @@ void build_free_dm(void);
 void build_query_dm(void);
 void build_reg_dm(void);
 
+/* uverbs_dmabuf.c */
+void build_reg_dmabuf(void);
+void build_advise_mr(void);
+int move_dmabuf(void);
+
 /* uverbs_queue.c */
 void build_create_channel(void);
 void build_create_cq(void);

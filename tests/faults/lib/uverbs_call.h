@@ -24,6 +24,7 @@ struct object {
 	uint32_t type;		/* windows: 1 or 2 */
 	bool bound;		/* windows, as far as is known here */
 	uint64_t start;		/* MRs: the first byte as a key names it */
+	uint32_t advisable_in;	/* MRs of the dma-buf: 1 + the handle of the PD */
 };
 
 struct pool {
@@ -91,6 +92,13 @@ extern const size_t num_ops;
 void keep_offset(uint64_t offset);
 void forget_offsets(void);
 void unmap_some(void);
+
+/*
+ * uverbs_dmabuf.c: a buffer that is there before the processes are; returns the
+ * first file descriptor that it does not need.
+ */
+int dmabuf_open(void);
+void dmabuf_close(void);
 
 /* uverbs_bind.c: a QP beside the others, for windows to be bound by. */
 bool binder_open(void);
