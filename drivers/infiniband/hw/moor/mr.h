@@ -114,13 +114,15 @@ struct moor_revocation {
  * @entries: BAR2, write-combining
  * @pending_lock: protects @pending
  * @pending: revocations not yet sent
- * @commit: held by whoever sends the pending ones, for one command's time
+ * @commit: held by whoever sends the pending ones
+ * @sent: who waits for one of his to be done, or for @commit, to send it himself
  */
 struct moor_mr_table {
 	struct moor_mr_context __iomem *entries;
 	spinlock_t pending_lock;	/* protects pending; a leaf */
 	struct list_head pending;
 	struct mutex commit;		/* held by who sends pending ones */
+	wait_queue_head_t sent;
 };
 
 /**
@@ -354,6 +356,7 @@ void moor_mr_table_destroy(struct moor_dev *mdev);
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr);
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn);
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs);
+void moor_keys_wait_sent(struct moor_dev *mdev);
 void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages);
 int moor_key_revoke(struct moor_dev *mdev, u32 key);
 

@@ -28,6 +28,7 @@ int moor_mr_table_init(struct moor_dev *mdev)
 	spin_lock_init(&mrs->pending_lock);
 	INIT_LIST_HEAD(&mrs->pending);
 	mutex_init(&mrs->commit);
+	init_waitqueue_head(&mrs->sent);
 	mrs->entries = ioremap_wc(pci_resource_start(mdev->pdev, MOOR_BAR_MR),
 				  sizeof(*mrs->entries) <<
 				  mdev->caps.mr_index_bits);
@@ -173,18 +174,38 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 		busy = 0;
 	}
 
-	list_for_each_entry_safe(rev, next, &batch, list) {
-		rev->busy = busy & BIT(i);
+	list_for_each_entry(rev, &batch, list) {
+		rev->busy = busy & BIT(i++);
 		if (!rev->busy && !moor_is_dead(mdev))
 			writeq(0, moor_mr_entry(mdev, rev->key));
-		rev->done = true;
-		i++;
 	}
 	/*
 	 * Empty the write-combining buffer: a late zero would take the index's
 	 * next key away.
 	 */
 	wmb();
+	list_for_each_entry_safe(rev, next, &batch, list)
+		/* Pairs with moor_keys_revoke(): he goes, and @rev with him. */
+		smp_store_release(&rev->done, true);
+}
+
+/* Who finds the mutex taken sleeps till somebody has let go of it. */
+static void moor_commit_unlock(struct moor_mr_table *mrs)
+{
+	mutex_unlock(&mrs->commit);
+	wake_up_all(&mrs->sent);
+}
+
+/**
+ * moor_keys_wait_sent - wait until the fence under way is over
+ * @mdev: device
+ *
+ * Context: also in reclaim
+ */
+void moor_keys_wait_sent(struct moor_dev *mdev)
+{
+	mutex_lock(&mdev->mrs.commit);
+	moor_commit_unlock(&mdev->mrs);
 }
 
 /**
@@ -193,15 +214,17 @@ static void moor_revoke_batch(struct moor_dev *mdev)
  * @revs: list of revocations, which is empty afterwards; which of them were
  *	busy is filled in
  *
- * Group commit: who holds the mutex sends what is pending, his own included,
- * and those who come meanwhile queue up behind it for the next fence. Of a key
- * that was not busy the entry is cleared and no access is under way; one that
+ * Group commit: who has the mutex sends what is pending, his own included, and
+ * those who come meanwhile wait for the next fence, or to send it. Those whose keys
+ * are done need no mutex to go, or they would be in the way of who sends next. Of a
+ * key that was not busy the entry is cleared and no access is under way; one that
  * was has a window bound, and nothing of it has changed.
  */
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
 	struct moor_mr_table *mrs = &mdev->mrs;
 	struct moor_revocation *last;
+	bool sends = false;
 
 	if (list_empty(revs))
 		return;
@@ -211,10 +234,15 @@ void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 	spin_unlock(&mrs->pending_lock);
 
 	/* First come, first sent: with the last of them all are done. */
-	mutex_lock(&mrs->commit);
+	might_lock(&mrs->commit);
+	/* Pairs with moor_revoke_batch(): what it is that is done. */
+	wait_event(mrs->sent, smp_load_acquire(&last->done) ||
+		   (sends = mutex_trylock(&mrs->commit)));
+	if (!sends)
+		return;
 	while (!last->done)
 		moor_revoke_batch(mdev);
-	mutex_unlock(&mrs->commit);
+	moor_commit_unlock(mrs);
 }
 
 /**

@@ -99,8 +99,7 @@ void moor_odp_fence(struct moor_odp *odp, u64 start, u64 end)
 				    start - odp->start + odp->iova,
 				    end - start) || moor_is_dead(mdev))
 		return;
-	mutex_lock(&mdev->mrs.commit);
-	mutex_unlock(&mdev->mrs.commit);
+	moor_keys_wait_sent(mdev);
 	if (!READ_ONCE(odp->leaving))
 		moor_hw_kill(mdev, "it did not forget a page");
 }
