@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The linker's names for what takes the place of command_run(), and for that itself. */
+#ifndef PERF_NIC_SLOW_H
+#define PERF_NIC_SLOW_H
+
+#include "device/command.h"
+
+bool __real_command_run(struct nic *nic);
+bool __wrap_command_run(struct nic *nic);
+
+#endif /* PERF_NIC_SLOW_H */
