@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: crowd DEVICE BYTES MOST
+ *
+ * Holds up to MOST regions of BYTES, of the same few megabytes of huge pages (of small
+ * ones if BYTES is a page's). For tests/perf/many, which tells it on standard input what
+ * to do: "reg N", or "dereg N" of those that are oldest. After either it prints what each
+ * of the last ones took, a median, and the mean of all N: nanoseconds, which are
+ * instructions where the guest's clock counts these (scripts/vm --icount).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "figures.h"
+#include "mapping.h"
+#include "tap.h"
+
+#define PAGE	4096
+#define MEMORY	(4ul << 20)
+
+static struct ibv_pd *pd;
+static struct mapping mapping;
+static struct ibv_mr **mrs;
+static size_t bytes, most, first, last;	/* mrs[first] to mrs[last - 1] are alive */
+
+static void open_pd(const char *device)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **at;
+	struct ibv_context *ctx = NULL;
+
+	for (at = list; at && *at && !ctx; at++)
+		if (!strcmp(ibv_get_device_name(*at), device))
+			ctx = ibv_open_device(*at);
+	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
+	if (!pd)
+		tap_bail("%s cannot be opened", device);
+}
+
+static void reg_one(void)
+{
+	char *at = mapping.at + last * bytes % mapping.length;
+
+	if (last == most)
+		tap_bail("no more than %zu", most);
+	mrs[last] = ibv_reg_mr(pd, at, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!mrs[last])
+		tap_bail("region %zu: ibv_reg_mr", last);
+	last++;
+}
+
+static void dereg_one(void)
+{
+	if (first == last || ibv_dereg_mr(mrs[first]))
+		tap_bail("region %zu: ibv_dereg_mr", first);
+	first++;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void work(void (*one)(void), size_t times)
+{
+	uint64_t took[ROUNDS_MAX], begin = now_ns(), start;
+	size_t count = times < ROUNDS_MAX ? times : ROUNDS_MAX, i;
+
+	for (i = 0; i < times; i++) {
+		start = now_ns();
+		one();
+		took[i % ROUNDS_MAX] = now_ns() - start;
+	}
+	begin = now_ns() - begin;
+	qsort(took, count, sizeof(*took), by_value);
+	printf("%llu %llu\n", (unsigned long long)took[count / 2],
+	       (unsigned long long)(begin / times));
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	char line[64];
+	size_t times;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: crowd DEVICE BYTES MOST\n");
+		return 1;
+	}
+	bytes = strtoul(argv[2], NULL, 0);
+	most = strtoul(argv[3], NULL, 0);
+	open_pd(argv[1]);
+	if (!bytes || MEMORY % bytes ||
+	    mapping_make(&mapping, bytes > PAGE ? THP : IN_ORDER, MEMORY))
+		tap_bail("no memory for regions of %zu bytes", bytes);
+	/* Its pages are there before the kernel's memory is looked at. */
+	mrs = malloc(most * sizeof(*mrs));
+	memset(mrs, 0xff, most * sizeof(*mrs));
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "reg %zu", &times) == 1 && times)
+			work(reg_one, times);
+		else if (sscanf(line, "dereg %zu", &times) == 1 && times)
+			work(dereg_one, times);
+		else
+			tap_bail("what is this: %s", line);
+	}
+	return 0;
+}
