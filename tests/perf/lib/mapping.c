@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <fcntl.h>
+#include <linux/mman.h>
 #include <linux/udmabuf.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #define PAGE	4096ul
 #define HUGE	(2ul << 20)
+#define GIGANTIC	(1ul << 30)
 #define MIB	(1ul << 20)
 
 /* udmabuf takes 1,024 pieces and 64 MiB by default. */
@@ -22,6 +24,7 @@ const struct mapping_info mapping_info[MAPPING_KINDS] = {
 	[HUGETLB] = { "2 MiB pages", 4 * MIB, 1024 * MIB },
 	[ASKEW] = { "2 MiB pages, iova off a page", 4 * MIB, 1024 * MIB },
 	[ODD] = { "2 MiB pages but one", 4 * MIB, 1024 * MIB },
+	[HUGETLB_1G] = { "1 GiB pages", GIGANTIC, 1024 * MIB },
 };
 
 /* Neighbours are touched far from each other in time, so they lie apart. */
@@ -36,12 +39,15 @@ static void touch(char *at, size_t length, bool scattered)
 
 static int map_anonymous(struct mapping *mapping)
 {
-	bool taken = mapping->kind == HUGETLB || mapping->kind == ASKEW;
+	bool gigantic = mapping->kind == HUGETLB_1G;
+	bool taken = mapping->kind == HUGETLB || mapping->kind == ASKEW || gigantic;
 	bool given = mapping->kind == THP || mapping->kind == ODD;
 
-	mapping->map_length = mapping->length + HUGE;
+	/* Pages of a GiB are aligned as they are, and there is none to spare. */
+	mapping->map_length = mapping->length + (gigantic ? 0 : HUGE);
 	mapping->map = mmap(NULL, mapping->map_length, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | (taken ? MAP_HUGETLB : 0), -1, 0);
+			    MAP_PRIVATE | MAP_ANONYMOUS | (taken ? MAP_HUGETLB : 0) |
+			    (gigantic ? MAP_HUGE_1GB : 0), -1, 0);
 	if (mapping->map == MAP_FAILED)
 		return -1;
 	mapping->at = mapping->map + -(uintptr_t)mapping->map % HUGE;

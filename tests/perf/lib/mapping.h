@@ -14,6 +14,7 @@ enum mapping_kind {
 	HUGETLB,	/* huge pages that were asked for */
 	ASKEW,		/* the same; iova is off by a page */
 	ODD,		/* transparent huge pages, but for one */
+	HUGETLB_1G,	/* pages of a GiB; the guest has to have been booted with them */
 	MAPPING_KINDS
 };
 
