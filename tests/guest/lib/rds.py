@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sockets of RDS, what the kernel tells of its connections, and RDMA by control messages."""
+
+import ctypes
+import mmap
+import socket
+import struct
+
+import guest
+
+AF_RDS, SOL_RDS = 21, 276
+GET_MR, FREE_MR = 2, 3
+RDMA_ARGS, RDMA_DEST, RDMA_MAP, RDMA_STATUS = 1, 2, 3, 4
+CONNECTIONS, IB_CONNECTIONS = 10001, 10008
+READWRITE, INVALIDATE, NOTIFY_ME = 1, 4, 32
+SUCCESS, REMOTE_ERROR = 0, 1
+CONNECTED = 4
+
+
+class Memory:
+    """Memory of one's own, whole pages of it."""
+
+    def __init__(self, length):
+        self.pages = mmap.mmap(-1, length)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+
+    def fill(self, data, offset=0):
+        """Puts that there."""
+        self.pages[offset:offset + len(data)] = data
+
+    def read(self, offset, length):
+        """What is there."""
+        return self.pages[offset:offset + length]
+
+
+class End:
+    """A socket at an address of ours; nothing waits for longer than a limit."""
+
+    def __init__(self, address, buffer=0):
+        self.socket = socket.socket(AF_RDS, socket.SOCK_SEQPACKET)
+        # Python's own limit would make it one that does not wait, of which RDS asks more.
+        limit = struct.pack("@ll", 40 * guest.PATIENCE, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        if buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.socket.bind((address, 0))
+        self.name = self.socket.getsockname()
+
+    def send(self, to, data, kind=None, content=b""):
+        """A message, and what is asked of RDMA with it."""
+        control = [(SOL_RDS, kind, content)] if kind else []
+        return self.socket.sendmsg([data], control, 0, to.name)
+
+    def try_send(self, to, data):
+        """A message, if that needs no waiting."""
+        return self.socket.sendmsg([data], [], socket.MSG_DONTWAIT, to.name)
+
+    def receive(self):
+        """The next one: data, control messages by kind, who sent it."""
+        data, control, _, sender = self.socket.recvmsg(1 << 20, 1024)
+        return data, {kind: content for level, kind, content in control if level == SOL_RDS}, sender
+
+    def quiet(self):
+        """Is there nothing to receive now? Not by poll(), which tells of congestion, too."""
+        try:
+            self.socket.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        return False
+
+    def close(self):
+        """No more of it."""
+        self.socket.close()
+
+
+def information(end, which, layout):
+    """Entries of one of RDS's tables."""
+    content = end.socket.getsockopt(SOL_RDS, which, 1020)
+    size = struct.calcsize(layout)
+    return [struct.unpack_from(layout, content, at) for at in range(0, len(content) - size + 1, size)]
+
+
+def connections(end):
+    """Of all connections: whence, whither, transport, flags."""
+    return [(socket.inet_ntoa(ours), socket.inet_ntoa(theirs), name.rstrip(b"\0").decode(), flags)
+            for _, _, ours, theirs, name, flags, _ in information(end, CONNECTIONS, "=QQ4s4s16sBB")]
+
+
+def over_ib(end):
+    """Of those that RDS has over RDMA devices: whence, whither, both GIDs."""
+    return [(socket.inet_ntoa(ours), socket.inet_ntoa(theirs), gid, remote)
+            for ours, theirs, gid, remote, *_ in information(end, IB_CONNECTIONS, "=4s4s16s16sIIIIIBBxxI")]
