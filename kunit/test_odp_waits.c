@@ -16,10 +16,14 @@ static void odp_nobody_asks(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
 	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_eq *eq = &mdev->page_eq;
+	u32 seen = READ_ONCE(eq->consumer);
 	struct fake_page *page;
 
 	page = paged_ask_for(paged, 0, 0, 1, 0);
-	moor_eq_sync(&((struct moor_dev *)test->priv)->page_eq);
+	moor_kunit_wait(test, READ_ONCE(eq->consumer) != seen);
+	moor_eq_sync(eq);
 	paged->pair.qp->qpn ^= 1 << FAKE_QP_INDEX_BITS;
 	paged_ask_for(paged, 0, 0, 1, 0);
 	paged->pair.qp->qpn ^= 1 << FAKE_QP_INDEX_BITS;
