@@ -23,6 +23,13 @@ MODULE_IMPORT_NS(DMA_BUF);
 MODULE_IMPORT_NS("DMA_BUF");
 #endif
 
+/* As ib_core maps memory: by any number at a time, which debugging of DMA objects to. */
+#ifdef DMA_ATTR_REQUIRE_COHERENT
+#define ATTRS	DMA_ATTR_REQUIRE_COHERENT
+#else
+#define ATTRS	0
+#endif
+
 /*
  * It is in one set of pages, and nobody is to touch the other, which is all one byte.
  * The reservation lock protects what changes.
@@ -93,7 +100,7 @@ static struct sg_table *exported_map(struct dma_buf_attachment *attach,
 					0, num * PAGE_SIZE, GFP_KERNEL);
 	if (err)
 		goto free;
-	err = dma_map_sgtable(attach->dev, sgt, direction, 0);
+	err = dma_map_sgtable(attach->dev, sgt, direction, ATTRS);
 	if (err)
 		goto free_table;
 	return sgt;
@@ -109,7 +116,7 @@ static void exported_unmap(struct dma_buf_attachment *attach,
 			   struct sg_table *sgt,
 			   enum dma_data_direction direction)
 {
-	dma_unmap_sgtable(attach->dev, sgt, direction, 0);
+	dma_unmap_sgtable(attach->dev, sgt, direction, ATTRS);
 	sg_free_table(sgt);
 	kfree(sgt);
 }
