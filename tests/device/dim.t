@@ -21,7 +21,9 @@ EVENT = f"{TRACEFS}/events/rdma_core/cq_modify"
 # With waits that are long the core picks what it finds in busy moments, so those of a NIC
 # that waits are held against those of one that does not: about twice as many completions, a
 # quarter more where the kernel takes its time (KASAN). A NIC that only says so has as many.
-FEWER = 1.15
+# Where more than MANY come together anyhow (KASAN, and the machine has more to do), there is
+# little that waiting could add.
+FEWER, FEWER_OF_MANY, MANY = 1.15, 1.05, 20
 ROUNDS = 3
 
 
@@ -92,7 +94,8 @@ def main():
     tune(True)
     rounds = [(tuned(others), refused()) for _ in range(ROUNDS)]
     waits, does_not = map(ratio, zip(*rounds))
-    guest.ok(waits > FEWER * does_not, f"{does_not:.2f} completions an event become {waits:.2f} by waiting")
+    guest.ok(waits > (FEWER_OF_MANY if does_not > MANY else FEWER) * does_not,
+             f"{does_not:.2f} completions an event become {waits:.2f} by waiting")
     guest.write(f"{EVENT}/enable", "0")
     guest.ok(verbs.unload(), "the test module is unloaded")
     guest.done()
