@@ -3,12 +3,17 @@
 # timeout: 600
 """iSCSI extensions for RDMA with the kernel's own modules and open-iscsi: a target and its
 host in one guest, by an address of the NIC's own. What is written is read again, also when
-the NIC is reset while it is being written."""
+the NIC is reset while it is being written.
+
+isert (up to 7.3) does not let a device's removal wait for a connection whose end had begun
+before: ib_core then warns of a CQ that is in use, and isert uses what it has freed. So when the
+NIC is reset a command is at the target's disk, which keeps that end until removal waits for it."""
 
 import glob
 import os
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import guest  # pylint: disable=wrong-import-position
@@ -25,10 +30,13 @@ GROUP = f"{TARGET}/tpgt_1"
 LUN = f"{GROUP}/lun/lun_0"
 # Of no address: one that listens at an address ends with the device that has it.
 PORTAL = f"{GROUP}/np/0.0.0.0:3260"
-DISK = "/tmp/moor-disk"
+# The target's disk is a file on a file system that can be told to keep who writes waiting.
+IMAGE = "/tmp/moor-image"
+SHELF = "/tmp/moor-shelf"
+DISK = f"{SHELF}/disk"
 SIZE = 64 * MIB
 OTHER = f"{NAME}.other"
-MODULES = ("scsi_transport_iscsi", "sd_mod", "target_core_file", "ib_isert", "ib_iser")
+MODULES = ("loop", "scsi_transport_iscsi", "sd_mod", "target_core_file", "ib_isert", "ib_iser")
 FILES = "/var/lib/iscsi"
 # What iscsiadm(8) ends with.
 NO_SESSION = 21
@@ -40,6 +48,12 @@ HOST = sys.modules[__name__]
 def make_target():
     """A disk of 64 MiB that anybody may use, by RDMA."""
     guest.mount_configfs()
+    with open(IMAGE, "ab") as file:
+        file.truncate(SIZE + SIZE // 2)
+    guest.run("mkfs.ext4", "-q", "-F", IMAGE)
+    os.makedirs(SHELF)
+    status, output = guest.run("mount", "-o", "loop", IMAGE, SHELF)
+    guest.ok(not status, "the target has a file system", output)
     with open(DISK, "ab") as file:
         file.truncate(SIZE)
     os.makedirs(STORE)
@@ -56,11 +70,13 @@ def make_target():
 
 
 def remove_target():
-    """All of it away but the disk."""
+    """A test point: all of it away."""
     guest.write(f"{GROUP}/enable", "0")
     os.unlink(f"{LUN}/moor")
     for path in (LUN, PORTAL, GROUP, TARGET, f"{CONFIG}/iscsi", STORE, BACKING):
         os.rmdir(path)
+    status, output = guest.run("umount", SHELF)
+    guest.ok(not status, "the target has let go of its disk", output)
 
 
 def start_daemon():
@@ -155,9 +171,26 @@ def over_rdma():
              "both ends have a QP, the host has MRs", "\n".join(what))
 
 
+def sleeps_in(what, frames=None):
+    """Does a thread sleep in a function or module, among its innermost FRAMES (all)?"""
+    for path in glob.glob("/proc/[0-9]*/task/[0-9]*/stack"):
+        try:
+            if any(what in line for line in guest.read(path).splitlines()[:frames]):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def reset():
-    """A test point: the NIC is reset, and can be reached again."""
-    guest.reset()
+    """Test points: the NIC is reset while the target's disk takes its time, and can be reached again."""
+    guest.run("fsfreeze", "--freeze", SHELF)
+    guest.ok(guest.wait_for(lambda: sleeps_in("[target_core_file]")), "reset: a command waits at the target's disk")
+    thread = threading.Thread(target=guest.reset)
+    thread.start()
+    guest.ok(guest.wait_for(lambda: sleeps_in("isert_cma_handler", 1)), "reset: the NIC waits for the target")
+    guest.run("fsfreeze", "--unfreeze", SHELF)
+    thread.join()
     guest.ok(guest.take_address(), "reset: the NIC has its address again")
 
 
