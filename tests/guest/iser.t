@@ -69,8 +69,14 @@ def make_target():
     guest.write(f"{GROUP}/enable", "1")
 
 
+def target_threads():
+    """The names of those that the target has for connections, until it is done with each."""
+    return [comm for comm in guest.run("ps", "-e", "-o", "comm=")[1].split() if comm.startswith("iscsi_t")]
+
+
 def remove_target():
-    """A test point: all of it away."""
+    """Test points: all of it away, when it is done: what a session still uses goes with it."""
+    guest.ok(guest.wait_for(lambda: not target_threads()), "the target is done", target_threads())
     guest.write(f"{GROUP}/enable", "0")
     os.unlink(f"{LUN}/moor")
     for path in (LUN, PORTAL, GROUP, TARGET, f"{CONFIG}/iscsi", STORE, BACKING):
