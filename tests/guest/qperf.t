@@ -99,7 +99,6 @@ def beside_rxe(port):
 def main():
     """All of it."""
     guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
-    guest.load("rdma_ucm")
     beside_rxe(by_cm(FIRST_PORT))
     guest.ok(guest.wait_for(lambda: "qperf" not in guest.run("rdma", "resource", "show", "qp")[1]),
              "no QP is left", guest.run("rdma", "resource", "show", "qp")[1])
