@@ -245,8 +245,14 @@ static void datagram_group(struct kunit *test)
 		group.raw[15] = i;
 		KUNIT_EXPECT_EQ(test, ib_detach_mcast(user->qp, &group, 0), 0);
 	}
-	/* What a dead device has is gone with it. */
-	moor_hw_kill(user->mdev, NULL);
+	/* One that refuses is stopped. What a dead device has is gone with it. */
+	group.raw[15] = 1;
+	KUNIT_EXPECT_EQ(test, ib_attach_mcast(user->qp, &group, 0), 0);
+	nic->behave.fail_opcode = MOOR_CMD_DETACH_FILTER;
+	nic->behave.fail_status = MOOR_CMD_BUSY;
+	KUNIT_EXPECT_EQ(test, ib_detach_mcast(user->qp, &group, 0), 0);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(user->mdev));
 	group.raw[15] = 0;
 	KUNIT_EXPECT_EQ(test, ib_detach_mcast(user->qp, &group, 0), 0);
 	datagram_close(test, user);

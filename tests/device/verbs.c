@@ -94,15 +94,37 @@ static int do_destroy_cq(void)
 	return ibv_destroy_cq(cq);
 }
 
-static int do_qp(void)
+static int make_qp(enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr attr = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq, .recv_cq = cq, .qp_type = type,
 		.cap = { .max_send_wr = 16, .max_recv_wr = 16,
 			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 
 	return keep(&qp, ibv_create_qp(pd, &attr));
+}
+
+static int do_qp(void)
+{
+	return make_qp(IBV_QPT_RC);
+}
+
+static int do_ud(void)
+{
+	return make_qp(IBV_QPT_UD);
+}
+
+static const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+
+static int do_join(void)
+{
+	return ibv_attach_mcast(qp, &group, 0);
+}
+
+static int do_leave(void)
+{
+	return ibv_detach_mcast(qp, &group, 0);
 }
 
 static int do_init_qp(void)
@@ -297,6 +319,7 @@ static const struct word calls[] = {
 	{ "destroy_cq", do_destroy_cq },
 	{ "qp", do_qp }, { "init_qp", do_init_qp }, { "reset_qp", do_reset_qp },
 	{ "query_qp", do_query_qp }, { "destroy_qp", do_destroy_qp },
+	{ "ud", do_ud }, { "join", do_join }, { "leave", do_leave },
 	{ "mw", do_mw }, { "dealloc_mw", do_dealloc_mw },
 	{ "pd", do_pd }, { "dealloc_pd", do_dealloc_pd },
 	{ "ah", do_ah }, { "destroy_ah", do_destroy_ah },

@@ -278,9 +278,7 @@ int moor_cmd_attach_filter(struct moor_dev *mdev, u32 qpn,
 int moor_cmd_detach_filter(struct moor_dev *mdev, u32 qpn,
 			   const union ib_gid *gid)
 {
-	int err = moor_cmd_filter(mdev, MOOR_CMD_DETACH_FILTER, qpn, gid);
-
-	return err && moor_is_dead(mdev) ? 0 : err;
+	return moor_cmd_filter(mdev, MOOR_CMD_DETACH_FILTER, qpn, gid);
 }
 
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,

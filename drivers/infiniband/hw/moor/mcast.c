@@ -24,11 +24,21 @@ int moor_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
  * @gid: of the group
  * @lid: of no meaning
  *
- * Return: 0; -EINVAL if it was not in it; or another errno. A dead device has no
- * groups.
+ * The core asks once, whatever comes of it, and destroys no QP that is in a group. So a
+ * device that refuses is stopped, as if it had refused to destroy the QP: it has no
+ * groups then. Whether a process's QP is in the group the core knows itself.
+ *
+ * Return: 0; -EINVAL if a QP of the kernel's was not in it.
  */
 int moor_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
-	return moor_cmd_detach_filter(to_mdev(ibqp->device), to_mqp(ibqp)->qpn,
-				      gid);
+	struct moor_dev *mdev = to_mdev(ibqp->device);
+	struct moor_qp *qp = to_mqp(ibqp);
+	int err = moor_cmd_detach_filter(mdev, qp->qpn, gid);
+
+	if (err == -EINVAL && moor_qp_is_kernel(qp))
+		return err;
+	if (err)
+		moor_hw_kill(mdev, "it refused to take a queue pair out of a group");
+	return 0;
 }
