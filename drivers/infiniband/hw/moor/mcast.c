@@ -26,7 +26,8 @@ int moor_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
  *
  * The core asks once, whatever comes of it, and destroys no QP that is in a group. So a
  * device that refuses is stopped, as if it had refused to destroy the QP: it has no
- * groups then. Whether a process's QP is in the group the core knows itself.
+ * groups then. That the QP is not in the group is no refusal: a process may join twice,
+ * by LIDs that only the core tells apart, and leaves with the first of them.
  *
  * Return: 0; -EINVAL if a QP of the kernel's was not in it.
  */
@@ -36,8 +37,8 @@ int moor_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	struct moor_qp *qp = to_mqp(ibqp);
 	int err = moor_cmd_detach_filter(mdev, qp->qpn, gid);
 
-	if (err == -EINVAL && moor_qp_is_kernel(qp))
-		return err;
+	if (err == -EINVAL)
+		return moor_qp_is_kernel(qp) ? err : 0;
 	if (err)
 		moor_hw_kill(mdev, "it refused to take a queue pair out of a group");
 	return 0;
