@@ -2,9 +2,9 @@
 /*
  * --strict: writes through memory with RELAXED_ORDERING, on their way (HWI ORD-9).
  * They are held back in pieces and arrive in any order, at the latest when
- * something comes that they shall not be later than, or the QP's quantum ends:
- * nothing here outlives that, so that it needs no care for what may change
- * between quanta.
+ * something comes that they shall not be later than, or a QP's quantum or what a
+ * port's timer has delivered ends: nothing here outlives that, so that it needs no
+ * care for what may change then, a fence and the memory's end among it.
  */
 #ifndef MODEL_RELAXED_H
 #define MODEL_RELAXED_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/relaxed.h"
 #include "transport/port.h"
 #include "transport/transport.h"
 
@@ -103,6 +104,8 @@ static void deliver_due(struct nic *nic, struct timer *timer)
 		deliver(nic, f);
 		frame_put(port, f);
 	}
+	/* A command may come next, and its completion promise that nothing is on its way. */
+	relaxed_release(nic);
 	watch(nic, port);
 }
 

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "guest.h"
+#include "base/impairment.h"
 #include "memory/transfer.h"
+#include "transport/port.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
@@ -317,6 +319,17 @@ static void reconnect(void)
 		;
 }
 
+/* Till the caller puts back those that were there. */
+static void use_uc(uint32_t number)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (make_special_qp(g, &qp[i], 0x4000u * (i + 1) + number + i, PD,
+				    &cq[i], &cq[i], MOOR_QP_UC, 0))
+			ok(false, "create QP");
+}
+
 /*
  * The same with an event: of a receive queue that makes no sense. By UC, where no CQE
  * settles things before it.
@@ -325,13 +338,10 @@ static void test_event(void)
 {
 	uint32_t key = make_mr(g, PD, RIGHTS | RELAXED, g->eq_base[0], 4096);
 	struct guest_qp rc[2] = { qp[0], qp[1] };
-	uint32_t round, i, n = 0;
+	uint32_t round, n = 0;
 	struct moor_eqe eqe;
 
-	for (i = 0; i < 2; i++)
-		if (make_special_qp(g, &qp[i], 0x4000u * (i + 1) + 5 + i, PD,
-				    &cq[i], &cq[i], MOOR_QP_UC, 0))
-			ok(false, "create QP");
+	use_uc(5);
 	for (round = 0; round < ROUNDS; round++) {
 		reconnect();
 		write_slot(key, g->eq_base[0], g->eq_consumer[0], 4,
@@ -342,6 +352,33 @@ static void test_event(void)
 		n += next_event(g, 0, &eqe) && eqe.type == MOOR_EVENT_QP_FATAL;
 	}
 	ok(n == ROUNDS, "  an event does not pass the data before it");
+	qp[0] = rc[0];
+	qp[1] = rc[1];
+	reconnect();
+}
+
+/*
+ * A packet that a timer brings, after which no QP has anything to do: nothing is on
+ * its way any more when the NIC looks at commands, or is reset.
+ */
+static void test_late_packet(void)
+{
+	static const struct impairment late = { .delay = 100 };
+	struct guest_qp rc[2] = { qp[0], qp[1] };
+	uint32_t round, n = 0;
+
+	use_uc(7);
+	reconnect();
+	port_impair(g->nic, &late);
+	for (round = 0; round < ROUNDS; round++) {
+		memset(at(g, buf), 0, LEN);
+		write_from(0, relaxed);
+		ring(g, &qp[0]);
+		settle_timers(g, 2);
+		n += count_of('A') == LEN;
+	}
+	ok(n == ROUNDS, "  nor is a packet of a timer held back after it");
+	port_impair(g->nic, NULL);
 	qp[0] = rc[0];
 	qp[1] = rc[1];
 	reconnect();
@@ -398,6 +435,7 @@ int main(void)
 		test_null();
 		test_completion();
 		test_event();
+		test_late_packet();
 		test_own_bytes();
 		test_alignment();
 		guest_stop(g);
