@@ -23,8 +23,9 @@ struct log_site {
 /* Opens @path for appending; NULL: stderr. Return: 0 or an errno. */
 int log_open(const char *path);
 
-/* Says what rate limits still hold back. */
+/* Says what rate limits still hold back; log_catch_up() not too often, either. */
 void log_flush(void);
+void log_catch_up(void);
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -145,7 +145,7 @@ static void write_control(struct nic *nic, uint32_t value)
 	}
 	if ((value & MOOR_CONTROL_RESET) || !enable) {
 		/* Whoever resets can have the log complete up to here. */
-		log_flush();
+		log_catch_up();
 		nic_reset(nic);
 		return;
 	}

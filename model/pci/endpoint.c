@@ -279,7 +279,7 @@ static void config_write(struct endpoint *ep, uint32_t offset, const void *data,
 	unsigned int effects = pci_config_write(&ep->config, offset, data, count);
 
 	if (effects & PCI_EFFECT_FLR) {
-		log_info("function level reset");
+		log_config("function level reset");
 		endpoint_reset(ep);
 	} else if (effects & PCI_EFFECT_BUS_MASTER) {
 		apply_bus_master(ep);

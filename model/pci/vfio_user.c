@@ -15,6 +15,13 @@
 /* A handler could not send its reply. No errno has this value. */
 #define CLIENT_LOST	(-1)
 
+/* Who connects may leave and come again as often as it likes. */
+#define log_connection(...)						\
+	do {								\
+		static struct log_site log_site_;			\
+		log_limited(&log_site_, "vfio-user", "client", __VA_ARGS__); \
+	} while (0)
+
 /* Messages handled before the NIC gets to work again. */
 #define MAX_BATCH	64
 
@@ -362,7 +369,7 @@ static int do_region_write_multi(struct vfio_user *server,
 
 static int do_reset(struct vfio_user *server, const struct vfio_message *msg)
 {
-	log_info("reset by the client");
+	log_connection("reset");
 	endpoint_reset(server->ep);
 	return reply(server, msg, NULL, 0, -1);
 }
@@ -407,15 +414,15 @@ void vfio_user_accept(struct vfio_user *server)
 	if (!vfio_socket_accept(server->sock))
 		return;
 	server->negotiated = false;
-	log_info("client connected");
+	log_connection("connected");
 }
 
 void vfio_user_drop(struct vfio_user *server, const char *why)
 {
 	unsigned int i;
 
-	log_flush();
-	log_info("client dropped: %s", why);
+	log_catch_up();
+	log_connection("dropped: %s", why);
 	endpoint_reset(server->ep);
 	dma_map_clear(server->dma);
 	for (i = 0; i < NIC_NUM_VECTORS; i++)

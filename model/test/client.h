@@ -45,7 +45,8 @@ int model_stop(struct model *model);
 int model_run(const char *const *args, char *text, size_t size);
 
 bool model_alive(const struct model *model);
-bool model_logged(const struct model *model, const char *text);
+/* Return: how many lines have @text in them. */
+unsigned int model_logged(const struct model *model, const char *text);
 
 /* User and system time that the model has used, in ms. */
 unsigned int model_cpu_ms(const struct model *model);

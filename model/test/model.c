@@ -209,18 +209,18 @@ bool model_alive(const struct model *model)
 	return !waitpid(model->pid, NULL, WNOHANG);
 }
 
-bool model_logged(const struct model *model, const char *text)
+unsigned int model_logged(const struct model *model, const char *text)
 {
 	FILE *file = fopen(model->log, "re");
+	unsigned int lines = 0;
 	char line[512];
-	bool found = false;
 
 	if (!file)
 		die("%s: %s", model->log, strerror(errno));
-	while (!found && fgets(line, sizeof(line), file))
-		found = strstr(line, text);
+	while (fgets(line, sizeof(line), file))
+		lines += strstr(line, text) != NULL;
 	fclose(file);
-	return found;
+	return lines;
 }
 
 unsigned int model_cpu_ms(const struct model *model)

@@ -21,6 +21,22 @@ static void test_refusals(struct model *model, struct client *c)
 	      "what is refused is logged, with the rule");
 }
 
+/* A reset makes the log complete, and neither it nor what is refused fills a disk. */
+static void test_log_is_limited(struct model *model, struct client *c)
+{
+	const unsigned int rounds = 2000;
+	unsigned int i, lines;
+	uint8_t byte = 0xff;
+
+	for (i = 0; i < rounds; i++) {
+		client_write(c, 0, MOOR_REG_CMD_BASE, &byte, 1);
+		reg_write(c, MOOR_REG_CONTROL, 0);
+	}
+	lines = model_logged(model, "HWI BAR-4");
+	check(lines < rounds / 2, "%u refused accesses, each with a reset: %u lines",
+	      rounds, lines);
+}
+
 /* Something of a client that shows when its successor finds it. */
 static void dirty(struct client *c)
 {
@@ -212,6 +228,7 @@ int main(void)
 	client_connect(&c, &model);
 	client_setup(&c);
 	test_refusals(&model, &c);
+	test_log_is_limited(&model, &c);
 	test_clients(&model, &c);
 	test_idle(&model, &c);
 	test_options(&model);

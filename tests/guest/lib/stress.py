@@ -11,8 +11,8 @@ import guest
 
 LOGS = os.environ.get("MOOR_LOGS", "")
 # What the NIC says of the times when it is reset.
-EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|client connected|reset by the client|"
-                      r"guest: config: bus mastering o|config: \d+ more like the one before)")
+EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|vfio-user: client: |"
+                      r"guest: config: bus mastering o|(config|client): \d+ more like the one before)")
 REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [^:]+): ")
 HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [^:]+): (\d+) more like the one before")
 PROVOKED = re.compile(r"^#\s+refusals (\d+)$", re.MULTILINE)
