@@ -29,7 +29,7 @@ struct backing {
 	uint8_t *base;		/* NULL: the slot is free */
 	uint64_t size;
 	bool writable;
-	uint64_t spans;		/* that point here; may go only when 0 */
+	uint64_t spans;		/* that point here; with the last one it goes */
 };
 
 /* Spans never overlap; the tree compares two that do as equal. */
@@ -136,6 +136,13 @@ static void backing_release(struct backing *b)
 	memset(b, 0, sizeof(*b));
 }
 
+/* Memory that the client has given up is the host's again. */
+static void backing_release_unused(struct backing *b)
+{
+	if (b && !b->spans)
+		backing_release(b);
+}
+
 /*
  * A file may have grown since we mapped it. Its spans point into it by
  * offset, so it may move.
@@ -159,12 +166,6 @@ static struct backing *backing_slot(struct dma_map *map)
 	for (i = 0; i < MAX_BACKINGS; i++)
 		if (!map->backings[i].base)
 			return &map->backings[i];
-	for (i = 0; i < MAX_BACKINGS; i++) {
-		if (map->backings[i].spans)
-			continue;
-		backing_release(&map->backings[i]);
-		return &map->backings[i];
-	}
 	return NULL;
 }
 
@@ -241,6 +242,7 @@ static void span_drop(struct dma_map *map, struct span *span)
 	tdelete(span, &map->root, span_compare);
 	if (span->backing)
 		span->backing->spans--;
+	backing_release_unused(span->backing);
 	map->spans--;
 	free(span);
 }
@@ -318,7 +320,9 @@ int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 		return 0;
 	}
 	err = span_insert(map, &new);
-	if (!err)
+	if (err)
+		backing_release_unused(new.backing);
+	else
 		map->generation++;
 	return err;
 }
@@ -376,6 +380,8 @@ void dma_map_clear(struct dma_map *map)
 	for (i = 0; i < MAX_BACKINGS; i++)
 		if (map->backings[i].base)
 			backing_release(&map->backings[i]);
+	/* What this client has taken away is not the next one's doing. */
+	bus_torn = 0;
 }
 
 void dma_map_set_enabled(struct dma_map *map, bool enabled)

@@ -63,11 +63,70 @@ static void test_read_only_first(void)
 	close(fd);
 }
 
+/* The next client is not blamed for it. */
+static void test_torn_by_the_last(void)
+{
+	struct dma_map *map = dma_map_create();
+	int fd = memfd_create("guest", MFD_CLOEXEC);
+	uint8_t byte;
+
+	if (ftruncate(fd, 4096))
+		abort();
+	dma_map_set_enabled(map, true);
+	if (dma_map_add(map, 0, 4096, READ_WRITE, fd, 0) || ftruncate(fd, 0))
+		abort();
+	ok(dma_read(map, &byte, 0, 1), "memory that is taken away is read");
+	dma_map_clear(map);
+	ok(!dma_map_torn(), "its client leaves: nothing of that is left");
+	dma_map_destroy(map);
+	close(fd);
+}
+
+static bool is_mapped(const char *name)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool found = false;
+	char line[256];
+
+	if (!maps)
+		abort();
+	while (fgets(line, sizeof(line), maps))
+		found |= strstr(line, name) != NULL;
+	fclose(maps);
+	return found;
+}
+
+/* A DIMM that is unplugged: with its last range the file goes. */
+static void test_given_up(void)
+{
+	int fd = memfd_create("unplugged", MFD_CLOEXEC);
+	struct dma_map *map = dma_map_create();
+	char text[8] = "";
+
+	if (ftruncate(fd, 4 * 4096))
+		abort();
+	dma_map_set_enabled(map, true);
+	ok(!dma_map_add(map, 0, 3 * 4096, READ_WRITE, fd, 0) &&
+	   dma_write(map, 8192, "moored", 7), "memory is mapped");
+	ok(!dma_map_remove(map, 4096, 4096) && !dma_map_remove(map, 0, 4096) &&
+	   is_mapped("unplugged") && dma_read(map, text, 8192, 7) &&
+	   !strcmp(text, "moored"), "and goes, but for a page: that is there");
+	ok(!dma_map_remove(map, 8192, 4096) && !is_mapped("unplugged"),
+	   "all of it goes: the file does, too");
+	ok(!dma_map_add(map, 0, 4096, READ_WRITE, fd, 8192) &&
+	   dma_read(map, text, 0, 7) && !strcmp(text, "moored"),
+	   "and comes back with what was in it");
+	dma_map_destroy(map);
+	close(fd);
+}
+
 int main(void)
 {
 	log_open(NULL);
 	test_torn(0, "pages of 4 KiB");
 	test_torn(MFD_HUGETLB, "huge pages");
 	test_read_only_first();
+	test_torn_by_the_last();
+	test_given_up();
 	return done();
 }
