@@ -108,14 +108,14 @@ uint64_t nic_reg_read(struct nic *nic, uint32_t offset, unsigned int size)
 	return (uint32_t)value;
 }
 
-static bool range_reachable(struct nic *nic, uint64_t base, uint64_t size)
+static bool range_reachable(struct nic *nic, uint64_t base, uint64_t size, bool write)
 {
 	struct xlat xlat = {
 		.root = base | MOOR_PTE_PRESENT | MOOR_PTE_LEAF |
 			MOOR_PTE_WRITABLE,
 	};
 
-	return xlat_reachable(nic, &xlat, size, true);
+	return xlat_reachable(nic, &xlat, size, write);
 }
 
 static bool setup_good(struct nic *nic)
@@ -129,8 +129,10 @@ static bool setup_good(struct nic *nic)
 	    nic->doze->addr % sizeof(uint32_t))
 		return false;
 	entries = 1ULL << nic->commands->log_size;
-	return range_reachable(nic, nic->commands->base, entries * MOOR_CMD_SIZE) &&
-	       range_reachable(nic, nic->commands->cpl_base, entries * MOOR_CPL_SIZE) &&
+	return range_reachable(nic, nic->commands->base, entries * MOOR_CMD_SIZE,
+			       false) &&
+	       range_reachable(nic, nic->commands->cpl_base, entries * MOOR_CPL_SIZE,
+			       true) &&
 	       dma_map_ptr(nic->dma, nic->doze->addr, &len, true) &&
 	       len == sizeof(uint32_t);
 }

@@ -3,6 +3,8 @@
 #include "traffic.h"
 #include "vfio_user.h"
 
+#define READ_ONLY	0x600000000000ull
+
 static void try_set_up(const char *what, uint32_t reg, uint64_t value,
 		       bool accepted)
 {
@@ -72,6 +74,22 @@ TEST_CASE(unreachable_set_up, "a ring or a dozing word that DMA does not reach",
 		expect(code == MOOR_FATAL_BAD_SETUP || code == MOOR_FATAL_DMA,
 		       "FATAL_CODE is %u", code);
 	}
+}
+
+TEST_CASE(read_only_ring, "the device needs no more than to read commands",
+	  "CTL-13", 0)
+{
+	uint64_t base;
+
+	host_reset();
+	host_set_up_registers(4);
+	base = reg_read64(MOOR_REG_CMD_BASE);
+	dma_map(READ_ONLY, PAGE, base - MEMORY_BASE, false);
+	reg_write64(MOOR_REG_CMD_BASE, READ_ONLY);
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	need(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED,
+	     "FATAL_CODE %u", reg_read(MOOR_REG_FATAL_CODE));
+	expect(!nop(), "a command");
 }
 
 TEST_CASE(control_writes, "ENABLE twice, ENABLE when FATAL, reserved bits",
