@@ -24,7 +24,8 @@ static const char help[] =
 "  --index N          0 to 255: gives MAC and GUID of their own (default: 0)\n"
 "  --mac MAC          unicast Ethernet address; the GUID follows from it\n"
 "  --strict           do whatever the specification allows a NIC to do\n"
-"  --trap-bar2        do not let BAR2 be mapped; apply writes to it torn and late\n"
+"  --trap-bar2        do not let BAR2 and doorbells be mapped; apply writes to BAR2\n"
+"                     torn and late\n"
 "  --sync-commands    carry out a command before its kick is answered\n"
 "  --impair LIST      of a hundred packets, how many meet with an accident:\n"
 "                     lose=N,repeat=N,reorder=N,delay=N,damage=N, or some of these\n"
@@ -100,7 +101,8 @@ static void parse_mac(uint8_t mac[6], const char *text)
 	unsigned int byte[6], i;
 	int used = 0;
 
-	if (strlen(text) != 17 ||
+	/* sscanf() would take signs and blanks for digits. */
+	if (strlen(text) != 17 || strspn(text, "0123456789abcdefABCDEF:") != 17 ||
 	    sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1],
 		   &byte[2], &byte[3], &byte[4], &byte[5], &used) != 6 ||
 	    used != 17)
@@ -198,6 +200,8 @@ void options_parse(struct options *opts, int argc, char **argv)
 	set_defaults(opts);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", long_options, &which)) >= 0) {
+		if (option == '?' && optopt && optopt < OPT_SOCKET)
+			usage_error("unknown option: -%c", optopt);
 		if (option == '?')
 			usage_error("unknown option or needless argument: %s",
 				    argv[optind - 1]);
