@@ -181,8 +181,7 @@ static void run(struct servers *servers)
 		uint64_t now = timer_now();
 		bool busy;
 
-		/* What was written before the doorbells that it will see. */
-		endpoint_settle(server->ep);
+		endpoint_trickle(server->ep);
 		busy = nic_run(nic);
 		if (now - looked >= look_after(busy, step)) {
 			looked = now;

@@ -179,18 +179,27 @@ void endpoint_region_info(const struct endpoint *ep, unsigned int region,
 		info->area[0].size = NIC_MR_BAR_SIZE;
 		break;
 	case MOOR_BAR_DB:
-		/* Everything but the kick pages and the hole after them. */
+		/* Neither the kick pages nor the hole after them. */
 		info->size = NIC_DB_BAR_SIZE;
 		info->fd = ep->db_fd;
-		info->areas = 2;
-		info->area[0].size = NIC_DB_PAGES * MOOR_PAGE_SIZE;
-		info->area[1].offset = NIC_DM_OFFSET;
-		info->area[1].size = NIC_DM_SIZE;
+		/* A doorbell in memory would overtake writes that are messages. */
+		if (!ep->held)
+			info->area[info->areas++].size =
+				NIC_DB_PAGES * MOOR_PAGE_SIZE;
+		info->area[info->areas].offset = NIC_DM_OFFSET;
+		info->area[info->areas++].size = NIC_DM_SIZE;
 		break;
 	}
 }
 
-void endpoint_settle(struct endpoint *ep)
+void endpoint_trickle(struct endpoint *ep)
+{
+	if (ep->held)
+		write_buffer_trickle(ep->held);
+}
+
+/* What comes now was ordered behind all writes to BAR2 before it. */
+static void settle(struct endpoint *ep)
 {
 	if (ep->held)
 		write_buffer_flush(ep->held);
@@ -308,7 +317,6 @@ static void regs_read(struct endpoint *ep, uint32_t offset, void *data,
 	const uint8_t *msix = msix_bytes(ep, offset, count);
 	uint64_t value;
 
-	endpoint_settle(ep);
 	memset(data, 0, count);
 	if (register_access(offset, count)) {
 		value = nic_reg_read(ep->nic, offset, count);
@@ -331,7 +339,6 @@ static void regs_write(struct endpoint *ep, uint32_t offset, const void *data,
 	uint8_t *msix = msix_bytes(ep, offset, count);
 	uint64_t value = 0;
 
-	endpoint_settle(ep);
 	if (register_access(offset, count)) {
 		memcpy(&value, data, count);
 		nic_reg_write(ep->nic, offset, value, count);
@@ -369,23 +376,16 @@ static void kick(struct endpoint *ep, uint64_t offset)
 {
 	uint32_t at = (uint32_t)(offset - NIC_KICK_OFFSET);
 
-	endpoint_settle(ep);
 	nic_kick(ep->nic, at / MOOR_PAGE_SIZE,
 		 at % MOOR_PAGE_SIZE / MOOR_DB_SLOT_SIZE);
 }
 
-static bool in_db_memory(const struct endpoint *ep, uint64_t offset,
-			 uint32_t count)
+/* @offset is in the BAR. */
+static bool in_db_memory(uint64_t offset, uint32_t count)
 {
-	struct endpoint_region info;
-	unsigned int i;
-
-	endpoint_region_info(ep, MOOR_BAR_DB, &info);
-	for (i = 0; i < info.areas; i++)
-		if (offset >= info.area[i].offset &&
-		    offset - info.area[i].offset + count <= info.area[i].size)
-			return true;
-	return false;
+	return offset + count <= NIC_DB_PAGES * MOOR_PAGE_SIZE ||
+	       (offset >= NIC_DM_OFFSET &&
+		offset + count <= NIC_DM_OFFSET + NIC_DM_SIZE);
 }
 
 static bool in_region(const struct endpoint *ep, unsigned int region,
@@ -406,6 +406,7 @@ int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 		memset(data, 0xff, count);
 		return 0;
 	}
+	settle(ep);
 	switch (region) {
 	case VFIO_PCI_CONFIG_REGION_INDEX:
 		pci_config_read(&ep->config, (uint32_t)offset, data, count);
@@ -414,11 +415,10 @@ int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 		regs_read(ep, (uint32_t)offset, data, count);
 		break;
 	case MOOR_BAR_MR:
-		endpoint_settle(ep);
 		memcpy(data, ep->mr_bar + offset, count);
 		break;
 	case MOOR_BAR_DB:
-		if (in_db_memory(ep, offset, count))
+		if (in_db_memory(offset, count))
 			memcpy(data, ep->db_bar + offset, count);
 		else
 			memset(data, 0, count);
@@ -434,6 +434,8 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 		return EINVAL;
 	if (ep->dead)
 		return 0;
+	if (region != MOOR_BAR_MR)
+		settle(ep);
 	switch (region) {
 	case VFIO_PCI_CONFIG_REGION_INDEX:
 		config_write(ep, (uint32_t)offset, data, count);
@@ -450,7 +452,7 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 	case MOOR_BAR_DB:
 		if (in_kick_pages(offset))
 			kick(ep, offset);
-		else if (in_db_memory(ep, offset, count))
+		else if (in_db_memory(offset, count))
 			store(ep->db_bar + offset, data, count);
 		else
 			log_refused("HWI BAR-6", "write of %u bytes at BAR4 + 0x%llx",

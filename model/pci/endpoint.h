@@ -77,7 +77,7 @@ uint32_t endpoint_resets(const struct endpoint *ep);
 void endpoint_set_irq(struct endpoint *ep, unsigned int vector, int fd);
 void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector);
 
-/* Lets writes to BAR2 that were held back take effect. */
-void endpoint_settle(struct endpoint *ep);
+/* Lets some write to BAR2 that was held back take effect, now and then. */
+void endpoint_trickle(struct endpoint *ep);
 
 #endif /* MODEL_ENDPOINT_H */

@@ -7,7 +7,8 @@
 #include "pci/write_buffer.h"
 
 #define MAX_WRITES	1024
-#define TEAR_BYTES	4
+#define TEAR_BYTES	8	/* a store of that size is never torn (HWI MR-7) */
+#define TRICKLE_TURNS	64
 #define VALID_BYTES	8	/* of the valid word, first in each entry */
 
 struct held_write {
@@ -19,7 +20,8 @@ struct held_write {
 struct write_buffer {
 	uint8_t *target;
 	struct random random;
-	unsigned int count;
+	unsigned int first;		/* that is held back */
+	unsigned int count;		/* behind the last one */
 	unsigned int group;		/* first write after the last barrier */
 	bool valid_word;		/* the writes of the group are to one */
 	struct held_write write[MAX_WRITES];
@@ -41,20 +43,23 @@ void write_buffer_destroy(struct write_buffer *wb)
 	free(wb);
 }
 
+/* Which of the writes from @place on comes there. */
+static void choose(struct write_buffer *wb, unsigned int place)
+{
+	unsigned int other = place + random_below(&wb->random, wb->count - place);
+	struct held_write swap = wb->write[place];
+
+	wb->write[place] = wb->write[other];
+	wb->write[other] = swap;
+}
+
 /* Ends a group: puts its writes in the order in which they will be applied. */
 static void barrier(struct write_buffer *wb)
 {
 	unsigned int i;
 
-	for (i = wb->count; i > wb->group + 1; i--) {
-		unsigned int last = i - 1;
-		unsigned int other = wb->group +
-			random_below(&wb->random, i - wb->group);
-		struct held_write swap = wb->write[last];
-
-		wb->write[last] = wb->write[other];
-		wb->write[other] = swap;
-	}
+	for (i = wb->group; i < wb->count; i++)
+		choose(wb, i);
 	wb->group = wb->count;
 }
 
@@ -106,19 +111,43 @@ void write_buffer_add(struct write_buffer *wb, uint32_t offset,
 	}
 }
 
+static void apply_first(struct write_buffer *wb)
+{
+	const struct held_write *w = &wb->write[wb->first++];
+	uint64_t value;
+
+	if (w->count == sizeof(value)) {
+		memcpy(&value, w->data, sizeof(value));
+		__atomic_store_n((uint64_t *)(wb->target + w->offset), value,
+				 __ATOMIC_RELEASE);
+	} else {
+		memcpy(wb->target + w->offset, w->data, w->count);
+	}
+	if (wb->first == wb->count)
+		write_buffer_drop(wb);
+}
+
+void write_buffer_trickle(struct write_buffer *wb)
+{
+	if (wb->first == wb->count || random_below(&wb->random, TRICKLE_TURNS))
+		return;
+	if (wb->first >= wb->group) {
+		choose(wb, wb->first);
+		wb->group = wb->first + 1;
+	}
+	apply_first(wb);
+}
+
 void write_buffer_flush(struct write_buffer *wb)
 {
-	unsigned int i;
-
 	barrier(wb);
-	for (i = 0; i < wb->count; i++)
-		memcpy(wb->target + wb->write[i].offset, wb->write[i].data,
-		       wb->write[i].count);
-	write_buffer_drop(wb);
+	while (wb->first < wb->count)
+		apply_first(wb);
 }
 
 void write_buffer_drop(struct write_buffer *wb)
 {
+	wb->first = 0;
 	wb->count = 0;
 	wb->group = 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Posted writes on their way to the context table (--trap-bar2): held back, torn
- * into halves of four bytes, and applied in any order that a write barrier
- * before and after each valid word allows (HWI MR-9).
+ * into words of eight bytes, and applied in any order that a write barrier before
+ * and after each valid word allows (HWI MR-7): one now and then, and all of them
+ * when something comes that is ordered behind them.
  */
 #ifndef MODEL_WRITE_BUFFER_H
 #define MODEL_WRITE_BUFFER_H
@@ -19,6 +20,9 @@ void write_buffer_destroy(struct write_buffer *wb);
 /* A write of @count bytes at @offset, which the caller has checked. */
 void write_buffer_add(struct write_buffer *wb, uint32_t offset,
 		      const void *data, uint32_t count);
+
+/* Applies one, once in a while: to be called by whoever has nothing to wait for. */
+void write_buffer_trickle(struct write_buffer *wb);
 
 /* Applies everything. */
 void write_buffer_flush(struct write_buffer *wb);

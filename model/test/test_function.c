@@ -115,6 +115,8 @@ static void test_options(struct model *model)
 	expect_usage(ARGS("--index", "1x"), "--index");
 	expect_usage(ARGS("--seed", "18446744073709551616"), "--seed");
 	expect_usage(ARGS("--mac", "02:00:00:00:00"), "--mac");
+	expect_usage(ARGS("--mac", "-2:00:00:00:00:01"), "-2:00");
+	expect_usage(ARGS("--strict", "-xy"), "-x");
 	expect_usage(ARGS("--mac", "01:00:00:00:00:01"), "multicast");
 	expect_usage(ARGS("--ready-fd", "77"), "77 is not open");
 	expect_usage(ARGS("--socket", "x", "--mac", "02:00:00:00:00:01",

@@ -244,6 +244,8 @@ TEST_CASE(interrupt, "vector 0 is raised when slot 1 has changed, and once for i
 TEST_CASE(interrupt_race, "a completion that the last look did not see raises vector 0",
 	  "CMD-38 CMD-20", 0)
 {
+	/* By a message it takes so long that the completion is always there before. */
+	bool early = !bar_is_mapped(MOOR_BAR_DB, 0);
 	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
 	struct moor_cpl cpl;
 	unsigned int i;
@@ -251,10 +253,13 @@ TEST_CASE(interrupt_race, "a completion that the last look did not see raises ve
 	settle();
 	for (i = 1; i <= 2000; i++) {
 		interrupts(MOOR_VECTOR_CMD);
+		if (early)
+			store_slot(MOOR_DB_SLOT_CPL_ARM, i);
 		issue(&cmd, sizeof(cmd));
-		store_slot(MOOR_DB_SLOT_CPL_ARM, i);
+		if (!early)
+			store_slot(MOOR_DB_SLOT_CPL_ARM, i);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (poll_completion(&cpl))
+		if (!early && poll_completion(&cpl))
 			continue;
 		if (!expect(wait_until(interrupts(MOOR_VECTOR_CMD)),
 			    "round %u: no interrupt", i))
