@@ -67,6 +67,8 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 static void destroy_objects(struct nic *nic)
 {
 	port_reset(nic);
+	/* Each object would look for its own, among those of thousands. */
+	event_forget_all(nic);
 	qp_reset_all(nic);
 	srq_reset_all(nic);
 	cq_reset(nic);

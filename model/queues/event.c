@@ -168,6 +168,15 @@ void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 	eq->backlog_count = kept;
 }
 
+void event_forget_all(struct nic *nic)
+{
+	uint32_t eqn;
+
+	for (eqn = 0; eqn < NIC_MAX_EQ; eqn++)
+		nic->events->eq[eqn].backlog_count = 0;
+	nic->events->num_backlogged = 0;
+}
+
 void event_flush(struct nic *nic)
 {
 	uint32_t eqn, vectors;

@@ -62,6 +62,8 @@ static inline bool event_has_queue(const struct nic *nic, uint32_t eqn)
 /* Forgets events that were kept back and speak of a dead object. */
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number);
+/* All of them, before their objects go one after the other. */
+void event_forget_all(struct nic *nic);
 /* An entry that stands for no event. Return: false when there is no room. */
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe);
 /* With the next event_flush(). */
