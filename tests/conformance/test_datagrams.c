@@ -206,6 +206,25 @@ TEST_CASE(ud_headers, "UD: the 40 bytes are the header that the sender's GID ask
 	}
 }
 
+TEST_CASE(ud_most_sges, "UD: behind the segment there is room for MAX_SGE SGEs",
+	  "REG-4 UD-1 WQ-8", HAS(UD))
+{
+	struct datagrams d;
+	struct send_wr wr;
+	unsigned int i;
+
+	make_datagrams(&d);
+	wr = datagram(&d, 6, 0);
+	need(dev.max_sge <= MAX_SGES, "MAX_SGE is %u", dev.max_sge);
+	wr.num_sge = dev.max_sge;
+	for (i = 0; i < wr.num_sge; i++)
+		wr.sge[i] = (struct moor_sge){ d.buf[0] + i, 1, d.key[0] };
+	recv_datagram(&d, 1, 9, BUF);
+	post_send(&d.qp[0], wr);
+	expect_cqe(&d.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_datagram(&d, 1, 9, wr.num_sge);
+}
+
 TEST_CASE(ud_any_gid, "UD: any of the NIC's GIDs leads to it, whatever the sender's",
 	  "UD-8 UD-9", HAS(UD))
 {
