@@ -168,6 +168,51 @@ TEST_CASE(uc_nobody, "UC: nothing is acknowledged, and nobody has to be there", 
 	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "not in ERR");
 }
 
+TEST_CASE(uc_error, "UC: an error of its own leads to ERR, and to SQE never",
+	  "UC-6 RC-12 RC-13 QP-12", HAS(UC))
+{
+	struct send_wr good, bad;
+	struct pair p;
+
+	make_uc_pair(&p);
+	bad = uc_wr(&p, MOOR_WQE_SEND, 64);
+	good = bad;
+	good.wr_id = 7;
+	bad.sge[0].lkey ^= 1;
+	post_recv(&p.qp[0], 8, p.buf[0], 64, p.key[0]);
+	put_send(&p.qp[0], &bad);
+	put_send(&p.qp[0], &good);
+	ring_send(&p.qp[0]);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_KEY);
+	expect_cqe(&p.cq[0], 7, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect_cqe(&p.cq[0], 8, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect(query_qp(&p.qp[0]).state == MOOR_QPS_ERR, "not in ERR");
+	expect(modify(&p.qp[0], to_state(MOOR_QPS_RTS)) == MOOR_CMD_BAD_STATE,
+	       "there is a way to RTS");
+}
+
+TEST_CASE(uc_attributes, "UC: what answers need may be set, and is for nothing", "UC-7",
+	  HAS(UC))
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_MAX_RD_ATOMIC |
+			MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC |
+			MOOR_QP_ATTR_MIN_RNR_TIMER | MOOR_QP_ATTR_TIMEOUT |
+			MOOR_QP_ATTR_RETRY_CNT | MOOR_QP_ATTR_RNR_RETRY,
+		.max_rd_atomic = 1, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+		.timeout = 1, .retry_cnt = 1, .rnr_retry = 1,
+	};
+	struct pair p;
+
+	make_uc_pair(&p);
+	must_modify(&p.qp[0], cmd);
+	must_modify(&p.qp[1], cmd);
+	about("no receive");
+	is_dropped(&p, uc_wr(&p, MOOR_WQE_SEND, 64));
+	post_recv(&p.qp[1], 1, p.buf[1], BUF, p.key[1]);
+	expect_message(&p, MOOR_WQE_SEND, 1, 5000);
+}
+
 TEST_CASE(uc_dropped, "UC: what finds no place is dropped, and its receive serves the next",
 	  "UC-3", HAS(UC))
 {
