@@ -172,9 +172,13 @@ TEST_CASE(reserved_fields, "each reserved byte of each command, and each behind 
 	TRY(d_eq, reserved1);
 	TRY(c_cq, hdr.reserved2);
 	TRY(c_cq, reserved1);
+	TRY(c_cq, ring.reserved1);
 	TRY(d_cq, reserved1);
 	TRY(r_cq, reserved1);
+	TRY(r_cq, ring.reserved1);
 	TRY(c_qp, srqn);
+	TRY(c_qp, sq.reserved1);
+	TRY(c_qp, rq.reserved1);
 	TRY(c_qp, xrcd);
 	TRY(c_qp, reserved1);
 	TRY(q_qp, reserved1);

@@ -373,6 +373,9 @@ TEST_CASE(resize, "RESIZE_CQ: nothing is lost, nothing comes twice",
 	cmd.log_cqe = 5;
 	cmd.ring.offset = 16;
 	refused(cmd, MOOR_CMD_BAD_PARAM, ring, "an offset of 16");
+	cmd.ring = flat(take(PAGE));
+	cmd.ring.memory = MOOR_MEMORY_GATHER;
+	refused(cmd, MOOR_CMD_BAD_PARAM, ring, "a gather list");
 	cmd.ring = flat(NOWHERE);
 	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "a ring that is nowhere");
 	cmd.ring = flat(take(PAGE));

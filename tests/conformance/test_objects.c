@@ -103,7 +103,8 @@ static struct moor_xlat short_of_one_page(unsigned int pages)
 }
 
 TEST_CASE(cq, "CREATE_CQ and DESTROY_CQ: ranges, and what is in use",
-	  "CQ-1 CQ-2 CMD-11 CMD-12 CMD-14 CMD-16 CMD-17 CMD-18 CMD-30 WQ-2", 0)
+	  "CQ-1 CQ-2 CMD-11 CMD-12 CMD-14 CMD-16 CMD-17 CMD-18 CMD-30 WQ-2 XLT-7 RSV-2",
+	  0)
 {
 	struct moor_cmd_destroy_cq destroy = {
 		.hdr.opcode = MOOR_CMD_DESTROY_CQ,
@@ -132,6 +133,8 @@ TEST_CASE(cq, "CREATE_CQ and DESTROY_CQ: ranges, and what is in use",
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.page_shift, 11);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, 3);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_NIC);
+	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_GATHER);
+	BAD(MOOR_CMD_BAD_PARAM, ring, ring.entries, 1);
 	BAD(MOOR_CMD_BAD_RESERVED, ring.reserved1, ring.reserved1, 1);
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root, 0);
@@ -207,6 +210,10 @@ TEST_CASE(qp, "CREATE_QP: ranges and contradictions",
 	BAD(MOOR_CMD_BAD_PARAM, sq_doorbell, sq_doorbell, 1);
 	BAD(MOOR_CMD_BAD_PARAM, rq_doorbell, rq_doorbell, ~0u);
 	BAD(MOOR_CMD_BAD_PARAM, sq, sq.memory, MOOR_MEMORY_NIC);
+	BAD(MOOR_CMD_BAD_PARAM, sq, sq.memory, MOOR_MEMORY_GATHER);
+	BAD(MOOR_CMD_BAD_PARAM, sq, sq.entries, 1u << 31);
+	BAD(MOOR_CMD_BAD_PARAM, rq, rq.memory, MOOR_MEMORY_GATHER);
+	BAD(MOOR_CMD_BAD_PARAM, rq, rq.entries, 1);
 	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x80);
 	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x04);
 	BAD(MOOR_CMD_BAD_PARAM, no_rq, no_rq, 2);

@@ -37,6 +37,7 @@ TEST_CASE(srq_commands, "CREATE_SRQ and DESTROY_SRQ: ranges, and what is in use"
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.offset, 16);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.levels, 6);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_NIC);
+	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_GATHER);
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root, 0);
 	BAD(MOOR_CMD_BAD_PARAM, doorbell, doorbell, 127);
@@ -371,6 +372,7 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	BAD(MOOR_CMD_BAD_PARAM, log_stride, log_stride, 10);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.offset, 256);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_NIC);
+	BAD(MOOR_CMD_BAD_PARAM, ring, ring.entries, 1);
 	BAD(MOOR_CMD_BAD_PARAM, limit, limit, 17);
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
 	cmd = good;
