@@ -393,11 +393,32 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
 	came_shared(&s, 0, 8, 8, 64);
 	expect_no_event(MOOR_EQ_ASYNC);
-	about("without its bit nothing of the ring is looked at");
-	good.mask = MOOR_SRQ_ATTR_LIMIT;
-	good.limit = 0;
-	good.log_depth = 0xff;
-	must(good);
+}
+
+TEST_CASE(srq_masked, "without its bit nothing of the ring is looked at but what is reserved",
+	  "SRQ-2 CMD-10 CMD-29 CMD-44", HAS(SRQ))
+{
+	struct moor_cmd_modify_srq cmd;
+	struct sharing s;
+
+	make_sharing(&s, MOOR_QP_RC);
+	memset(&cmd, 0xff, sizeof(cmd));
+	cmd.hdr = (struct moor_cmd_hdr){ .opcode = MOOR_CMD_MODIFY_SRQ };
+	cmd.srqn = s.srq.srqn;
+	cmd.mask = MOOR_SRQ_ATTR_LIMIT;
+	cmd.limit = 0;
+	cmd.reserved1 = 0;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, ring.reserved1, "with LIMIT");
+	cmd.mask = 0;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, ring.reserved1, "with nothing");
+	cmd.ring.reserved1 = 0;
+	must(cmd);
+	cmd.mask = MOOR_SRQ_ATTR_LIMIT;
+	must(cmd);
+	about("the ring is still the one");
+	post_shared(&s.srq, 1, s.buf, SLOT, s.key);
+	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
+	came_shared(&s, 0, 1, 0, 64);
 }
 
 TEST_CASE(srq_pages, "RC: a receive of an SRQ waits for its pages", "SRQ-8 ODP-15 ODP-16",
