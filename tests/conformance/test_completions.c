@@ -59,6 +59,43 @@ TEST_CASE(cqe, "the fields of a CQE", "CQ-4 CQ-5 CQ-6 CQ-7 CQ-8 CQ-18 VER-4 SYN-
 	}
 }
 
+TEST_CASE(cqe_time, "a CQE has the time when it was written, not that of the work", "CQ-7",
+	  0)
+{
+	uint64_t then, last = 0;
+	struct moor_cqe cqe;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	about("a SEND that waits for a receive");
+	must_modify(&p.qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_RNR_RETRY, .rnr_retry = 7,
+	});
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, SGE(p.buf[0], 64, p.key[0]),
+	});
+	settle();
+	then = reg_read64(MOOR_REG_CLOCK);
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+	expect(wait_cqe(&p.cq[0]).timestamp >= then &&
+	       wait_cqe(&p.cq[1]).timestamp >= then, "it is older");
+	about("many at once");
+	for (i = 0; i < DEPTH; i++)
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = i & 1 ? MOOR_WQE_READ : MOOR_WQE_WRITE,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], 8, p.key[0]),
+		});
+	ring_send(&p.qp[0]);
+	for (i = 0; i < DEPTH; i++) {
+		cqe = wait_cqe(&p.cq[0]);
+		if (!expect(cqe.timestamp >= last, "CQE %u: it goes backwards", i))
+			break;
+		last = cqe.timestamp;
+	}
+}
+
 TEST_CASE(error_cqe, "with an error, bit 7 of the opcode tells the queue", "CQ-8 CQ-19", 0)
 {
 	static const uint8_t opcodes[] = { 0x7f, 0x80, 0x81, 0xff,
