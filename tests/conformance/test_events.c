@@ -180,6 +180,66 @@ TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",
 	}
 }
 
+/* The slots of QP 0 get nonsense in each state up to RTR. */
+static void nonsense_till_rtr(struct pair *p)
+{
+	struct moor_eqe eqe;
+	unsigned int state;
+
+	reset_qp(&p->qp[0]);
+	drop_events(MOOR_EQ_ASYNC);
+	for (state = MOOR_QPS_RESET; state <= MOOR_QPS_RTR; state++) {
+		if (state == MOOR_QPS_INIT)
+			must_modify(&p->qp[0], to_init());
+		else if (state == MOOR_QPS_RTR)
+			must_modify(&p->qp[0], to_rtr(p->qp[1].qpn));
+		ring_slot(p->qp[0].sq_slot, DEPTH + 1 + state);
+		store_slot(p->qp[0].rq_slot, DEPTH + 1 + state);
+		settle();
+		expect(!next_event(MOOR_EQ_ASYNC, &eqe), "state %u: event 0x%x",
+		       state, eqe.type);
+		expect(query_qp(&p->qp[0]).state == state,
+		       "it has left state %u", state);
+	}
+}
+
+TEST_CASE(early_producer, "a senseless producer index is found when a WQE would be taken up",
+	  "WQ-18 WQ-5 RC-17 EV-7", 0)
+{
+	struct pair p;
+
+	make_pair(&p);
+	nonsense_till_rtr(&p);
+	must_modify(&p.qp[0], to_rts());
+	expect_event(MOOR_EVENT_QP_FATAL, p.qp[0].qpn);
+	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "not in ERR");
+}
+
+TEST_CASE(mended_producer, "one that has been put right by then does nothing",
+	  "WQ-18 RC-16", 0)
+{
+	struct moor_eqe eqe;
+	struct pair p;
+
+	make_pair(&p);
+	nonsense_till_rtr(&p);
+	ring_slot(p.qp[0].sq_slot, 0);
+	store_slot(p.qp[0].rq_slot, 0);
+	must_modify(&p.qp[0], to_rts());
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+	about("in SQD");
+	must_modify(&p.qp[0], to_state(MOOR_QPS_SQD));
+	ring_slot(p.qp[0].sq_slot, DEPTH + 2);
+	settle();
+	expect(query_qp(&p.qp[0]).state == MOOR_QPS_SQD, "not in SQD");
+	ring_send(&p.qp[0]);
+	must_modify(&p.qp[0], to_state(MOOR_QPS_RTS));
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+	expect(!next_event(MOOR_EQ_ASYNC, &eqe), "event 0x%x", eqe.type);
+}
+
 TEST_CASE(unreachable_queue, "QP_FATAL: a queue that cannot be reached any more",
 	  "EV-7 EV-6 WQ-5 RC-23 CQ-9 CQ-10", 0)
 {
