@@ -62,6 +62,9 @@ struct fake_behaviour {
 	void (*lie)(struct fake_nic *nic, const struct moor_cmd *cmd,
 		    struct moor_cpl *answer);
 	void *lie_arg;
+	/* Called before a word of the context table is stored. */
+	void (*enter)(struct fake_nic *nic, u32 index);
+	void *enter_arg;
 };
 
 struct fake_eq {

@@ -127,6 +127,8 @@ static void fake_write_kick(struct fake_nic *nic, u64 val, int size)
 
 static void fake_write_mr(struct fake_nic *nic, u32 offset, u64 val, int size)
 {
+	if (nic->behave.enter)
+		nic->behave.enter(nic, offset / sizeof(struct moor_mr_context));
 	if (size != 8 || offset % 8)
 		fake_violation(nic, "the context table is written by eight bytes");
 	else

@@ -127,6 +127,93 @@ static void odp_advise_later(struct kunit *test)
 	paged_close(paged);
 }
 
+/* Somebody advises with a key while its entry is on its way to the device. */
+struct early {
+	struct paged *paged;
+	u32 key;
+	int err;
+	struct completion found;
+	struct completion advised;
+};
+
+static int early_run(void *data)
+{
+	struct early *early = data;
+
+	wait_for_completion(&early->found);
+	early->err = paged_advise(early->paged, early->key, IOVA, 1,
+				  PREFETCH_WRITE, FLUSH);
+	complete_all(&early->advised);
+	return 0;
+}
+
+/* The key leads to the MR already. Pages are given time to come, and go. */
+static void early_enter(struct fake_nic *nic, u32 index)
+{
+	struct early *early = nic->behave.enter_arg;
+	struct paged *paged = early->paged;
+	struct moor_dev *mdev = paged->test->priv;
+
+	/* Of a rereg the old entry goes first. */
+	if (nic->mr[index].valid)
+		return;
+	nic->behave.enter = NULL;
+	spin_lock(&mdev->keys.lock);
+	early->key = moor_keys_mr(&mdev->keys, index - mdev->keys.first)->key;
+	spin_unlock(&mdev->keys.lock);
+	complete(&early->found);
+	wait_for_completion_timeout(&early->advised, HZ / 2);
+	KUNIT_EXPECT_EQ(paged->test, vm_munmap(paged->addr, PAGE_SIZE), 0);
+}
+
+static void early_start(struct paged *paged, struct early *early)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	early->paged = paged;
+	init_completion(&early->found);
+	init_completion(&early->advised);
+	nic->behave.enter_arg = early;
+	nic->behave.enter = early_enter;
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(paged->test,
+				     kthread_run(early_run, early, "early"));
+}
+
+/* The device has the entry: only now may it have pages, and these have gone. */
+static void early_end(struct paged *paged, struct early *early)
+{
+	struct kunit *test = paged->test;
+
+	wait_for_completion(&early->advised);
+	KUNIT_EXPECT_EQ(test, early->err, -EFAULT);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE, 1, TO_WRITE),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + PAGE_SIZE, true), 0);
+	paged_close(paged);
+}
+
+static void odp_early(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct early early;
+
+	early_start(paged, &early);
+	paged->mr = paged_reg(paged, paged->addr, LENGTH, IOVA, PAGED);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
+	early_end(paged, &early);
+}
+
+static void odp_early_rereg(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct early early;
+
+	early_start(paged, &early);
+	KUNIT_EXPECT_EQ(test, paged_rereg(paged, IB_MR_REREG_PD, 0, 0, 0, 0), 0);
+	early_end(paged, &early);
+}
+
 /* "rdma statistic show mr"; a message too short is left as it was. */
 static void odp_statistic(struct kunit *test)
 {
@@ -164,6 +251,8 @@ static struct kunit_case odp_advise_cases[] = {
 	KUNIT_CASE(odp_advise),
 	KUNIT_CASE(odp_advise_refused),
 	KUNIT_CASE(odp_advise_later),
+	KUNIT_CASE(odp_early),
+	KUNIT_CASE(odp_early_rereg),
 	KUNIT_CASE(odp_statistic),
 	{}
 };

@@ -300,19 +300,19 @@ struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
 int moor_mr_enter(struct moor_dev *mdev, struct moor_mr *mr,
 		  struct moor_refusal *why)
 {
-	int err = moor_key_alloc(mdev, mr);
+	int err;
 
+	moor_odp_hold(mr->reg.odp);
+	err = moor_key_alloc(mdev, mr);
+	if (!err && mr->type != MOOR_MRC_TYPE_INVALID)
+		moor_mr_publish(mdev, mr);
+	moor_odp_begin(mr->reg.odp, mr->key);
 	if (err) {
 		why->reason = MOOR_REFUSAL_MR_LIMIT;
 		why->limit = mdev->keys.size;
 		why->value = moor_keys_used(&mdev->keys);
 		return err;
 	}
-	/* Nobody faults before it is published. */
-	if (mr->reg.odp)
-		mr->reg.odp->key = mr->key;
-	if (mr->type != MOOR_MRC_TYPE_INVALID)
-		moor_mr_publish(mdev, mr);
 	mr->ibmr.lkey = mr->key;
 	mr->ibmr.rkey = mr->key;
 	trace_moor_reg_mr(mdev, mr);

@@ -67,6 +67,32 @@ void moor_odp_destroy(struct moor_dev *mdev)
 }
 
 /**
+ * moor_odp_hold - keep pages out until the device has an entry for them
+ * @odp: translation that its key is about to lead to, or NULL
+ *
+ * Before that the device knows no key under which it could be made to forget a page
+ * (HWI ODP-22).
+ */
+void moor_odp_hold(struct moor_odp *odp)
+{
+	if (odp)
+		mutex_lock(&odp->lock);
+}
+
+/**
+ * moor_odp_begin - let pages be entered, behind moor_odp_hold()
+ * @odp: translation, or NULL
+ * @key: under which the device has it
+ */
+void moor_odp_begin(struct moor_odp *odp, u32 key)
+{
+	if (!odp)
+		return;
+	odp->key = key;
+	mutex_unlock(&odp->lock);
+}
+
+/**
  * moor_odp_leaving - the key of an MR is about to be taken away, or was not
  * @odp: translation, or NULL
  * @leaving: set before its revocation, cleared if that was refused

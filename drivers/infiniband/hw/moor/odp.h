@@ -102,7 +102,7 @@ struct moor_odp_counters {
  * @implicit: it is all of the process's memory
  * @leaving: its key is being taken away: an MR_INVALIDATE may come too late
  * @lock: protects the tree. Held while pages are entered, never while anybody
- *	waits for one
+ *	waits for one; and from when the key leads here until the device has the entry
  * @dead: the registration is over
  * @root: node of the table's root
  * @nodes: the others above the branches, by height and place
@@ -273,6 +273,8 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why);
 void moor_odp_release(struct moor_odp *odp);
 void moor_odp_put(struct moor_odp *odp);
+void moor_odp_hold(struct moor_odp *odp);
+void moor_odp_begin(struct moor_odp *odp, u32 key);
 void moor_odp_leaving(struct moor_odp *odp, bool leaving);
 void moor_odp_fence(struct moor_odp *odp, u64 start, u64 end);
 void moor_odp_emptied(struct moor_branch *branch);

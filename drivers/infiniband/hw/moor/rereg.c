@@ -109,13 +109,13 @@ static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
 			      const struct moor_registration *next)
 {
-	if (next->odp)
-		next->odp->key = mr->key;
+	moor_odp_hold(next->odp);
 	spin_lock(&mdev->keys.lock);
 	mr->reg = *next;
 	mr->generation++;
 	spin_unlock(&mdev->keys.lock);
 	moor_mr_publish(mdev, mr);
+	moor_odp_begin(next->odp, mr->key);
 }
 
 /**
