@@ -187,8 +187,9 @@ static void early_end(struct paged *paged, struct early *early)
 	wait_for_completion(&early->advised);
 	KUNIT_EXPECT_EQ(test, early->err, -EFAULT);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
-	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE, 1, TO_WRITE),
-			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, paged->mr->lkey,
+					   IOVA + PAGE_SIZE, 1, PREFETCH_WRITE,
+					   FLUSH), 0);
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + PAGE_SIZE, true), 0);
 	paged_close(paged);
 }

@@ -38,20 +38,22 @@ static void odp_nobody_asks(struct kunit *test)
 }
 
 /* The process does not let anybody at its memory: nobody waits for that. */
-static void odp_stuck(struct kunit *test)
+static void stuck(struct paged *paged, u32 length)
 {
-	struct paged *paged = paged_open(test);
+	struct kunit *test = paged->test;
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_odp *odp = paged_odp(paged);
 	struct moor_pager *pager = paged->pair.qp->pager;
 	struct fake_page *page;
 	struct paged_hog hog;
+	u32 answers;
 
 	kref_get(&odp->ref);
 	kref_get(&pager->ref);
+	answers = nic->commands[MOOR_CMD_PAGE_RESPONSE];
 	paged_hog_start(test, &hog);
-	page = paged_ask_for(paged, paged->mr->lkey, IOVA, 1, 0);
-	moor_kunit_wait(test, atomic64_read(&odp->counters.faults) == 1);
+	page = paged_ask_for(paged, paged->mr->lkey, IOVA, length, 0);
+	moor_kunit_wait(test, atomic64_read(&odp->counters.faults) == answers + 1);
 	KUNIT_EXPECT_EQ(test, moor_destroy_qp(&paged->pair.qp->ibqp, NULL), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), 0);
 	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
@@ -59,13 +61,33 @@ static void odp_stuck(struct kunit *test)
 	moor_kunit_wait(test, kref_read(&pager->ref) == 1);
 	KUNIT_EXPECT_EQ(test, kref_read(&odp->ref), 1);
 	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 0);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], answers);
 	moor_odp_put(odp);
 	moor_pager_close(pager);
 
 	moor_kunit_pd_free(test, paged->pair.pd);
 	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&paged->pair.cq->ibcq, NULL), 0);
 	moor_user_close(test, paged->pair.user);
+}
+
+static void odp_stuck(struct kunit *test)
+{
+	stuck(paged_open(test), 1);
+}
+
+/* More than a page: what the process has of it is looked at first. */
+static void odp_stuck_long(struct kunit *test)
+{
+	stuck(paged_open(test), PAGE_SIZE + 1);
+}
+
+/* The same, where nothing has to be made for it: the branch is there. */
+static void odp_stuck_again(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
+	stuck(paged, PAGE_SIZE + 1);
 }
 
 struct last_worker {
@@ -335,6 +357,8 @@ static void odp_few_vectors(struct kunit *test)
 static struct kunit_case odp_waits_cases[] = {
 	KUNIT_CASE(odp_nobody_asks),
 	KUNIT_CASE(odp_stuck),
+	KUNIT_CASE(odp_stuck_long),
+	KUNIT_CASE(odp_stuck_again),
 	KUNIT_CASE(odp_stuck_rereg),
 	KUNIT_CASE(odp_last_worker),
 	KUNIT_CASE(odp_busy),

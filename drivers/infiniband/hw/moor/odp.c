@@ -10,10 +10,11 @@
  * the 2 MiB boundary below their first byte, so that a branch is one node everywhere,
  * and one leaf where the process has a huge page.
  *
- * Locks, the outermost first: &moor_odp.lock (the tree), mmap_lock, reclaim,
- * &moor_branch.lock (the pages). Invalidations come from within reclaim and take the
- * last of these alone: under it nothing is allocated that could wait, nor is a lock
- * taken under which anybody does so. The core's ib_umem_odp is not used: since 7.x
+ * Locks, the outermost first: &moor_odp.lock (the tree), mmap_lock (only tried there:
+ * who ends a registration waits for the first of these, and not for the process),
+ * reclaim, &moor_branch.lock (the pages). Invalidations come from within reclaim and
+ * take the last of these alone: under it nothing is allocated that could wait, nor is a
+ * lock taken under which anybody does so. The core's ib_umem_odp is not used: since 7.x
  * hmm_range_fault() writes, without the mutex that invalidations take, the very flags
  * that say what is mapped for DMA.
  */
@@ -27,7 +28,7 @@
 #include "moor.h"
 #include "trace.h"
 
-/* Times that invalidations may get in the way before the device asks anew. */
+/* Times that others may get in the way before the device asks anew. */
 #define MOOR_ODP_TRIES	16
 
 /* So long a branch stays empty before it goes: most are filled again at once. */
@@ -176,40 +177,35 @@ static bool moor_branch_may_be_huge(const struct moor_branch *branch)
 
 /*
  * What the process has at the moment, without making it have more: that may wait for
- * anybody. Where nothing is entered yet all of the branch is looked at, for it may be
- * one huge page; else a page before the range is as if it were not there.
+ * anybody, and so may who has its mmap_lock. Where nothing is entered yet all of the
+ * branch is looked at, for it may be one huge page; else a page before the range is as
+ * if it were not there.
  */
 static int moor_branch_look(struct moor_branch *branch, u64 start, u64 end)
 {
 	struct moor_odp *odp = branch->odp;
 	struct hmm_range range = { .notifier = &branch->notifier };
-	u32 first;
-	int err, try;
+	int err;
 
-	for (try = 0; try < MOOR_ODP_TRIES; try++) {
-		range.notifier_seq = mmu_interval_read_begin(&branch->notifier);
-		if (moor_branch_may_be_huge(branch)) {
-			start = branch->start;
-			end = moor_branch_end(branch);
-		}
-		first = moor_page_index(branch, start);
-		odp->pfns[0] = 0;
-		range.hmm_pfns = odp->pfns + first;
-		range.start = start;
-		range.end = end;
-		mmap_read_lock(odp->mm);
-		err = hmm_range_fault(&range);
-		mmap_read_unlock(odp->mm);
-		if (err == -EBUSY)
-			continue;
-		if (err)
-			return err;
-		mutex_lock(&branch->lock);
-		if (!mmu_interval_read_retry(&branch->notifier,
-					     range.notifier_seq))
-			return 0;
-		mutex_unlock(&branch->lock);
+	range.notifier_seq = mmu_interval_read_begin(&branch->notifier);
+	if (moor_branch_may_be_huge(branch)) {
+		start = branch->start;
+		end = moor_branch_end(branch);
 	}
+	odp->pfns[0] = 0;
+	range.hmm_pfns = odp->pfns + moor_page_index(branch, start);
+	range.start = start;
+	range.end = end;
+	if (!mmap_read_trylock(odp->mm))
+		return -EBUSY;
+	err = hmm_range_fault(&range);
+	mmap_read_unlock(odp->mm);
+	if (err)
+		return err;
+	mutex_lock(&branch->lock);
+	if (!mmu_interval_read_retry(&branch->notifier, range.notifier_seq))
+		return 0;
+	mutex_unlock(&branch->lock);
 	return -EBUSY;
 }
 
@@ -231,11 +227,59 @@ static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
 		*fresh += branch->present - min(before, branch->present);
 		mutex_unlock(&branch->lock);
 	} else {
-		served = err == -EBUSY ? 0 : err;
+		served = err;
 	}
 	/* At once: who asks for what is nowhere has no bound either. */
 	if (served <= 0 && odp->implicit && moor_branch_is_empty(branch))
 		moor_branch_free(branch);
+	return served;
+}
+
+static bool moor_odp_pass_over(struct mmu_interval_notifier *notifier,
+			       const struct mmu_notifier_range *range,
+			       unsigned long seq)
+{
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops moor_odp_first_ops = {
+	.invalidate = moor_odp_pass_over,
+};
+
+/*
+ * The first notifier of a process takes its mmap_lock, to write, and those behind it
+ * no more: here it is one that is for nothing else.
+ */
+static int moor_odp_listen(struct moor_odp *odp)
+{
+	struct mmu_interval_notifier first;
+	int err;
+
+	if (READ_ONCE(odp->listens))
+		return 0;
+	err = mmu_interval_notifier_insert(&first, odp->mm, 0, PAGE_SIZE,
+					   &moor_odp_first_ops);
+	if (err)
+		return err;
+	mmu_interval_notifier_remove(&first);
+	WRITE_ONCE(odp->listens, true);
+	return 0;
+}
+
+static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
+			     bool write, u32 *fresh)
+{
+	long served = -ESTALE;
+
+	mutex_lock(&odp->lock);
+	if (!odp->dead)
+		served = moor_odp_map_locked(odp, start, end, write, fresh);
+	mutex_unlock(&odp->lock);
+	if (served == -EBUSY) {
+		/* Who may have been in the way is waited for without our lock. */
+		mmap_read_lock(odp->mm);
+		mmap_read_unlock(odp->mm);
+	}
 	return served;
 }
 
@@ -247,27 +291,28 @@ static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
  * @write: to be written
  * @fresh: pages that were entered are added
  *
- * Waits for no page. Pages outside the MR are left alone, unless all of the branch is
- * one huge page inside it.
+ * Waits for no page, and for the process's mmap_lock with no lock of ours. Pages
+ * outside the MR are left alone, unless all of the branch is one huge page inside it.
  *
  * Return: pages that the device can use from @start on, 0 if the process has not
  * the first one at the moment; -EFAULT if it never will, or has ended; -EINVAL if
- * it is not huge, as was promised; -ESTALE for a registration that is over; -ENOMEM.
+ * it is not huge, as was promised; -ESTALE for a registration that is over; -ENOMEM;
+ * -EINTR for the first of a process, if it has a signal.
  */
 long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 		  u32 *fresh)
 {
-	long served = -ESTALE;
+	long served;
+	int try;
 
 	if (!mmget_not_zero(odp->mm))
 		return -EFAULT;
-	mutex_lock(&odp->lock);
-	if (!odp->dead)
-		served = moor_odp_map_locked(odp, start, end, write, fresh);
-	mutex_unlock(&odp->lock);
+	served = moor_odp_listen(odp) ?: -EBUSY;
+	for (try = 0; served == -EBUSY && try < MOOR_ODP_TRIES; try++)
+		served = moor_odp_try_map(odp, start, end, write, fresh);
 	/* The last one out would tear the address space down here. */
 	mmput_async(odp->mm);
-	return served;
+	return served == -EBUSY ? 0 : served;
 }
 
 static void moor_odp_free(struct kref *ref)

@@ -101,8 +101,10 @@ struct moor_odp_counters {
  * @huge: the process has promised huge pages (IB_ACCESS_HUGETLB)
  * @implicit: it is all of the process's memory
  * @leaving: its key is being taken away: an MR_INVALIDATE may come too late
+ * @listens: the process has had a notifier
  * @lock: protects the tree. Held while pages are entered, never while anybody
- *	waits for one; and from when the key leads here until the device has the entry
+ *	waits for one, or for the process's mmap_lock; and from when the key leads here
+ *	until the device has the entry
  * @dead: the registration is over
  * @root: node of the table's root
  * @nodes: the others above the branches, by height and place
@@ -126,6 +128,7 @@ struct moor_odp {
 	bool huge;
 	bool implicit;
 	bool leaving;
+	bool listens;
 	struct mutex lock;		/* protects what follows */
 	bool dead;
 	struct moor_odp_node root;
