@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the suites of on-demand paging share: memory, page requests, accesses. */
 
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
 #include <linux/kthread.h>
+#include <linux/mman.h>
 
 #include "paged.h"
 
@@ -135,6 +138,70 @@ void paged_hog_stop(struct paged_hog *hog)
 {
 	complete(&hog->over);
 	wait_for_completion(&hog->gone);
+}
+
+/* A page of a file that is not one: at an address, or if that is 0 anywhere. */
+unsigned long paged_map(struct kunit *test, const struct file_operations *ops,
+			void *private, unsigned long at)
+{
+	unsigned long flags = MAP_SHARED | (at ? MAP_FIXED : 0);
+	struct file *file;
+
+	file = anon_inode_getfile("paged", ops, private, O_RDWR);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	at = vm_mmap(file, at, PAGE_SIZE, PROT_READ, flags, 0);
+	fput(file);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
+	return at;
+}
+
+/* As with userfaultfd, nobody is kept away from the rest of the memory meanwhile. */
+static vm_fault_t late_fault(struct vm_fault *vmf)
+{
+	struct paged_late *late = vmf->vma->vm_private_data;
+
+	if (completion_done(&late->come)) {
+		get_page(late->page);
+		vmf->page = late->page;
+		return 0;
+	}
+	if (!(vmf->flags & FAULT_FLAG_ALLOW_RETRY))
+		return VM_FAULT_SIGBUS;
+	mmap_read_unlock(vmf->vma->vm_mm);
+	atomic_inc(&late->asked);
+	wait_for_completion(&late->come);
+	return VM_FAULT_RETRY;
+}
+
+static const struct vm_operations_struct late_vm_ops = {
+	.fault = late_fault,
+};
+
+static int late_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	vma->vm_ops = &late_vm_ops;
+	vma->vm_private_data = file->private_data;
+	return 0;
+}
+
+static const struct file_operations late_ops = {
+	.owner = THIS_MODULE,
+	.mmap = late_mmap,
+};
+
+void paged_late_map(struct kunit *test, struct paged_late *late)
+{
+	init_completion(&late->come);
+	atomic_set(&late->asked, 0);
+	late->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	KUNIT_ASSERT_NOT_NULL(test, late->page);
+	late->addr = paged_map(test, &late_ops, late, 0);
+}
+
+void paged_late_unmap(struct kunit *test, struct paged_late *late)
+{
+	KUNIT_EXPECT_EQ(test, vm_munmap(late->addr, PAGE_SIZE), 0);
+	__free_page(late->page);
 }
 
 int paged_advise(struct paged *paged, u32 key, u64 addr, u32 length,

@@ -3,6 +3,7 @@
 #ifndef MOOR_KUNIT_PAGED_H
 #define MOOR_KUNIT_PAGED_H
 
+#include <linux/completion.h>
 #include <linux/mm.h>
 
 #include "harness.h"
@@ -39,6 +40,14 @@ struct paged_hog {
 	struct completion gone;
 };
 
+/* A page that does not come before @come. */
+struct paged_late {
+	struct page *page;
+	unsigned long addr;
+	atomic_t asked;		/* who waits for it, and who has */
+	struct completion come;
+};
+
 struct ib_udata *paged_udata(struct kunit *test, struct moor_pair *pair);
 struct ib_mr *paged_reg(struct paged *paged, u64 start, u64 length,
 			u64 iova, int access);
@@ -57,6 +66,10 @@ int paged_rereg(struct paged *paged, int flags, u64 start, u64 length,
 		u64 iova, int access);
 void paged_hog_start(struct kunit *test, struct paged_hog *hog);
 void paged_hog_stop(struct paged_hog *hog);
+unsigned long paged_map(struct kunit *test, const struct file_operations *ops,
+			void *private, unsigned long at);
+void paged_late_map(struct kunit *test, struct paged_late *late);
+void paged_late_unmap(struct kunit *test, struct paged_late *late);
 int paged_advise(struct paged *paged, u32 key, u64 addr, u32 length,
 		 enum ib_uverbs_advise_mr_advice advice, u32 flags);
 

@@ -4,9 +4,6 @@
  * there is none; and whoever ends meanwhile.
  */
 
-#include <linux/anon_inodes.h>
-#include <linux/file.h>
-#include <linux/mman.h>
 #include <linux/uaccess.h>
 
 #include "paged.h"
@@ -149,6 +146,48 @@ static void odp_stuck_rereg(struct kunit *test)
 	paged_close(paged);
 }
 
+/*
+ * A QP goes to RESET while it waits: what it asks for then does not wait for what it
+ * asked for before, whether that was seen already or not.
+ */
+static void odp_reset(struct kunit *test)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+	struct paged *paged = paged_open(test);
+	struct moor_qp *qp = paged->pair.qp;
+	struct moor_pager *old = qp->pager;
+	struct moor_dev *mdev = test->priv;
+	struct fake_page *seen, *unseen;
+	struct paged_late late;
+	struct ib_mr *mr;
+
+	paged_late_map(test, &late);
+	mr = paged_reg(paged, late.addr, PAGE_SIZE, late.addr,
+		       IB_ACCESS_REMOTE_READ | IB_ACCESS_ON_DEMAND);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	seen = paged_ask_for(paged, mr->lkey, late.addr, 1, RESPONDER);
+	moor_kunit_wait(test, atomic_read(&late.asked) == 1);
+	disable_irq(mdev->page_eq.irq);
+	unseen = paged_ask_for(paged, mr->lkey, late.addr, 1, 0);
+	kref_get(&old->ref);
+	KUNIT_EXPECT_EQ(test, moor_modify_qp(&qp->ibqp, &attr, IB_QP_STATE, NULL),
+			0);
+	enable_irq(mdev->page_eq.irq);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, RESPONDER),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_FALSE(test, completion_done(&late.come));
+	complete_all(&late.come);
+	moor_kunit_wait(test, kref_read(&old->ref) == 1);
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(seen));
+	KUNIT_EXPECT_FALSE(test, moor_is_answered(unseen));
+	KUNIT_EXPECT_EQ(test, old->qpn, qp->pager->qpn);
+	moor_pager_close(old);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	paged_late_unmap(test, &late);
+	paged_close(paged);
+}
+
 /* A window is bound: nothing of the MR changes, its pages come and go. */
 static void odp_busy(struct kunit *test)
 {
@@ -286,27 +325,12 @@ static const struct file_operations shortage_ops = {
 	.mmap = shortage_mmap,
 };
 
-/* At an address, or if that is 0 anywhere. */
-static unsigned long shortage_map(struct kunit *test, struct shortage *shortage,
-				  unsigned long at)
-{
-	unsigned long flags = MAP_SHARED | (at ? MAP_FIXED : 0);
-	struct file *file;
-
-	file = anon_inode_getfile("shortage", &shortage_ops, shortage, O_RDWR);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
-	at = vm_mmap(file, at, PAGE_SIZE, PROT_READ, flags, 0);
-	fput(file);
-	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
-	return at;
-}
-
 /* Memory is short for a moment: nobody is told. For longer: the fault fails. */
 static void odp_short_of_memory(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
 	struct shortage shortage = { .left = 5 };
-	unsigned long at = shortage_map(test, &shortage, 0);
+	unsigned long at = paged_map(test, &shortage_ops, &shortage, 0);
 	struct moor_odp_counters *counters;
 
 	shortage.page = alloc_page(GFP_KERNEL | __GFP_ZERO);
@@ -320,7 +344,7 @@ static void odp_short_of_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, at, false), 0);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&counters->faults), 1);
 
-	shortage_map(test, &shortage, at);
+	paged_map(test, &shortage_ops, &shortage, at);
 	shortage.left = U32_MAX;
 	shortage.met = 0;
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, at, 1, 0), MOOR_PAGE_FAILED);
@@ -360,6 +384,7 @@ static struct kunit_case odp_waits_cases[] = {
 	KUNIT_CASE(odp_stuck_long),
 	KUNIT_CASE(odp_stuck_again),
 	KUNIT_CASE(odp_stuck_rereg),
+	KUNIT_CASE(odp_reset),
 	KUNIT_CASE(odp_last_worker),
 	KUNIT_CASE(odp_busy),
 	KUNIT_CASE(odp_answer_refused),

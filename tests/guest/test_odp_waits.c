@@ -69,21 +69,28 @@ static void scene_close(struct scene *s)
 	munmap(s->other, SIZE);
 }
 
-/* Side a posts what touches served memory: of its own, or of b's. */
-static void touch(struct scene *s, bool local)
+/* Side a posts what fills @memory, of its own or of b's, with what is here. */
+static void touch_memory(struct scene *s, bool local, uint8_t *memory,
+			 const struct ibv_mr *mr)
 {
 	struct request request = {
 		.opcode = local ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.wr_id = 8, .length = LENGTH,
-		.local = local ? s->there : s->here,
-		.lkey = local ? s->served->lkey : s->mr->lkey,
-		.remote = (uintptr_t)(local ? s->here : s->there),
-		.rkey = local ? s->mr->rkey : s->served->rkey,
+		.local = local ? memory : s->here,
+		.lkey = local ? mr->lkey : s->mr->lkey,
+		.remote = (uintptr_t)(local ? s->here : memory),
+		.rkey = local ? s->mr->rkey : mr->rkey,
 	};
 	int err = post(&s->pair.a, &request);
 
 	if (err)
 		tap_bail("posting: %s", strerror(err));
+}
+
+/* The same with served memory. */
+static void touch(struct scene *s, bool local)
+{
+	touch_memory(s, local, s->there, s->served);
 	if (!server_wait(s->server))
 		tap_bail("nobody asks for a page");
 }
@@ -205,6 +212,21 @@ static void test_rights_go(void)
 	scene_close(&s);
 }
 
+/* Reset, the QP waits for other pages, and these come. */
+static void expect_anew(struct scene *s, bool local, const char *name)
+{
+	struct ibv_mr *mr = must_reg(pd, s->other, SIZE, ON_DEMAND);
+	struct ibv_wc wc = {};
+
+	pair_reset(&s->pair);
+	touch_memory(s, local, s->other, mr);
+	tap_ok(wait_wc(s->pair.a.send_cq, &wc) && !wc.status &&
+	       !memcmp(s->here, s->other, LENGTH),
+	       "%s: faults again, though the page has not come", name);
+	if (ibv_dereg_mr(mr))
+		tap_bail("ibv_dereg_mr");
+}
+
 static void test_qp_goes(bool local)
 {
 	const char *name = local ? "requester" : "responder";
@@ -220,6 +242,7 @@ static void test_qp_goes(bool local)
 		tap_ok(wait_wc(side->send_cq, &wc) && wc.wr_id == 8 &&
 		       wc.status == IBV_WC_WR_FLUSH_ERR, "%s: flushed", name);
 	tap_is(modify_to(side, IBV_QPS_RESET), 0, "%s: to RESET", name);
+	expect_anew(&s, local, name);
 	scene_close(&s);
 
 	scene_open(&s);

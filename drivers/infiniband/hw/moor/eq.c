@@ -195,6 +195,21 @@ static void moor_eq_work(struct work_struct *work)
 }
 
 /**
+ * moor_eq_drain - handle what the device has said until now
+ * @eq: event queue
+ *
+ * Its interrupt may be on its way yet. No more than a ring is waited for: one that
+ * does not end is a lie.
+ */
+void moor_eq_drain(struct moor_eq *eq)
+{
+	u32 left = BIT(eq->log_size) / MOOR_EQ_BUDGET + 1;
+
+	while (left-- && !moor_eq_poll(eq))
+		cond_resched();
+}
+
+/**
  * moor_eq_sync - wait until nobody uses what an event of this queue named
  * @eq: event queue
  *

@@ -400,6 +400,7 @@ int moor_cmd_mr_windows(struct moor_dev *mdev, u32 key, u32 cursor,
 /* eq.c */
 int moor_irqs_init(struct moor_dev *mdev);
 void moor_irqs_destroy(struct moor_dev *mdev);
+void moor_eq_drain(struct moor_eq *eq);
 void moor_eq_sync(struct moor_eq *eq);
 int moor_eqs_init(struct moor_dev *mdev);
 void moor_eqs_destroy(struct moor_dev *mdev);

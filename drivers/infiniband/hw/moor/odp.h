@@ -216,7 +216,7 @@ struct moor_fault_queue {
 };
 
 /**
- * struct moor_pager - answers the page requests of a QP
+ * struct moor_pager - answers the page requests of a QP, until it goes to RESET
  * @ref: the QP's, and of requests that are worked on. A page may take for ever
  *	to come (userfaultfd, FUSE), and the QP does not wait for it
  * @queue: of the QP's context, set with the first request; a target has its own
@@ -311,6 +311,8 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh);
 struct moor_pager *moor_pager_new(const struct moor_qp *qp);
 struct moor_pager *moor_target_pager_new(const struct moor_qp *qp);
+struct moor_pager *moor_pager_another(struct moor_pager *old);
+struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next);
 void moor_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);

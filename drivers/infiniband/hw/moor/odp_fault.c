@@ -513,6 +513,50 @@ struct moor_pager *moor_target_pager_new(const struct moor_qp *qp)
 }
 
 /**
+ * moor_pager_another - who is to answer the page requests of a QP from RESET on
+ * @old: its pager until then
+ *
+ * Return: it, for moor_pager_swap() or moor_pager_close(), or NULL.
+ */
+struct moor_pager *moor_pager_another(struct moor_pager *old)
+{
+	struct moor_pager *pager = moor_pager_alloc(old->mdev);
+
+	if (!pager)
+		return NULL;
+	pager->pdn = old->pdn;
+	pager->srq_pdn = old->srq_pdn;
+	pager->qpn = old->qpn;
+	/* A context's comes with the first request, if it has not yet. */
+	pager->queue = READ_ONCE(old->queue);
+	if (pager->queue)
+		kref_get(&pager->queue->ref);
+	return pager;
+}
+
+/**
+ * moor_pager_swap - a QP has gone to RESET
+ * @qp: QP
+ * @next: its pager from now on
+ *
+ * What it asked for before may take for ever to come: the device has forgotten that, and
+ * what it asks for next does not wait behind it.
+ *
+ * Return: the pager until now, for moor_pager_close().
+ */
+struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next)
+{
+	struct moor_eq *eq = &to_mdev(qp->ibqp.device)->page_eq;
+
+	/* Requests of before are not for @next. */
+	moor_eq_drain(eq);
+	spin_lock_irq(&eq->lock);
+	swap(qp->pager, next);
+	spin_unlock_irq(&eq->lock);
+	return next;
+}
+
+/**
  * moor_pager_close - the QP has gone
  * @pager: pager whom no event reaches any more, or NULL
  *
@@ -587,7 +631,7 @@ void moor_page_request(struct moor_dev *mdev,
 		if (!queue)
 			return;
 		kref_get(&queue->ref);
-		pager->queue = queue;
+		WRITE_ONCE(pager->queue, queue);
 	}
 	moor_half_ask(&pager->half[!!(READ_ONCE(event->flags) &
 				      MOOR_PAGE_REQUEST_RESPONDER)], mdev, event);

@@ -195,6 +195,11 @@ static int moor_qp_send_modify(struct moor_qp *qp,
 			     0);
 }
 
+static bool moor_qp_is_reset(const struct ib_qp_attr *attr, int mask)
+{
+	return mask & IB_QP_STATE && attr->qp_state == IB_QPS_RESET;
+}
+
 /* Remember what was set, for queries. */
 static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 			     int mask)
@@ -202,7 +207,7 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 	struct ib_qp_attr *shadow = &qp->attr;
 
 	lockdep_assert_held(&qp->lock);
-	if (mask & IB_QP_STATE && attr->qp_state == IB_QPS_RESET) {
+	if (moor_qp_is_reset(attr, mask)) {
 		memset(shadow, 0, sizeof(*shadow));
 		return;
 	}
@@ -270,11 +275,12 @@ static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
  * @udata: no input
  *
  * Return: 0; -EINVAL for a transition or value that IBA does not allow;
- * -EOPNOTSUPP for what Moor does not have.
+ * -EOPNOTSUPP for what Moor does not have; -ENOMEM.
  */
 int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
 {
+	struct moor_pager *pager = NULL;
 	struct moor_qp *qp = to_mqp(ibqp);
 	int err;
 
@@ -287,6 +293,12 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	err = moor_qp_check_modify(qp, attr, mask);
 	if (err)
 		goto unlock;
+	if (qp->pager && moor_qp_is_reset(attr, mask)) {
+		pager = moor_pager_another(qp->pager);
+		err = pager ? 0 : -ENOMEM;
+	}
+	if (err)
+		goto unlock;
 	err = moor_qp_send_modify(qp, attr, mask);
 	if (err && moor_qp_is_flushed(qp, attr, mask)) {
 		moor_qp_last_wqe(qp, attr);
@@ -294,11 +306,13 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	}
 	if (err)
 		goto unlock;
-	if (moor_qp_is_kernel(qp) && mask & IB_QP_STATE &&
-	    attr->qp_state == IB_QPS_RESET)
+	if (moor_qp_is_kernel(qp) && moor_qp_is_reset(attr, mask))
 		moor_kernel_qp_reset(qp);
+	if (pager)
+		pager = moor_pager_swap(qp, pager);
 	moor_qp_remember(qp, attr, mask);
 unlock:
 	mutex_unlock(&qp->lock);
+	moor_pager_close(pager);
 	return err;
 }
