@@ -127,6 +127,36 @@ static void odp_advise_later(struct kunit *test)
 	paged_close(paged);
 }
 
+/* As many pages as there may be do not come: who asks for another one gets it. */
+static void odp_advise_slow(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct moor_fault_queue *queue = paged->pair.user->uctx.faults;
+	struct paged_late late;
+	struct ib_mr *mr;
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
+	paged_late_map(test, &late);
+	mr = paged_reg(paged, late.addr, PAGE_SIZE, late.addr,
+		       IB_ACCESS_REMOTE_READ | IB_ACCESS_ON_DEMAND);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	for (i = 0; i < MOOR_PREFETCHES; i++)
+		KUNIT_EXPECT_EQ(test, paged_advise(paged, mr->lkey, late.addr, 1,
+						   PREFETCH, 0), 0);
+	moor_kunit_wait(test, atomic_read(&late.asked) == MOOR_PREFETCHES);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE, 1, 0),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_ask_key(paged, mr->lkey, late.addr - 1, 1, 0),
+			MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->prefetches), MOOR_PREFETCHES);
+	complete_all(&late.come);
+	moor_kunit_wait(test, !atomic_read(&queue->prefetches));
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	paged_late_unmap(test, &late);
+	paged_close(paged);
+}
+
 /* Somebody advises with a key while its entry is on its way to the device. */
 struct early {
 	struct paged *paged;
@@ -252,6 +282,7 @@ static struct kunit_case odp_advise_cases[] = {
 	KUNIT_CASE(odp_advise),
 	KUNIT_CASE(odp_advise_refused),
 	KUNIT_CASE(odp_advise_later),
+	KUNIT_CASE(odp_advise_slow),
 	KUNIT_CASE(odp_early),
 	KUNIT_CASE(odp_early_rereg),
 	KUNIT_CASE(odp_statistic),

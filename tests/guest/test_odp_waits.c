@@ -212,6 +212,33 @@ static void test_rights_go(void)
 	scene_close(&s);
 }
 
+/* More of it than workers that answer page requests. */
+static void prefetch(struct scene *s)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)s->there, .length = SIZE, .lkey = s->served->lkey,
+	};
+	int i, err;
+
+	for (i = 0; i < 12; i++) {
+		err = ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1);
+		if (err)
+			tap_bail("ibv_advise_mr: %s", strerror(err));
+	}
+	if (!server_wait(s->server))
+		tap_bail("nobody asks for a page");
+}
+
+static void test_advice(void)
+{
+	struct scene s;
+
+	scene_open(&s);
+	prefetch(&s);
+	expect_others_go_on("prefetch");
+	scene_close(&s);
+}
+
 /* Reset, the QP waits for other pages, and these come. */
 static void expect_anew(struct scene *s, bool local, const char *name)
 {
@@ -277,6 +304,7 @@ static _Noreturn void child(enum ending how, int tell)
 	scene_open(&s[1]);
 	touch(&s[0], true);
 	touch(&s[1], false);
+	prefetch(&s[1]);
 	/* Which server the parent is to take. */
 	if (write(tell, &s[1].server, sizeof(int)) != sizeof(int))
 		_exit(1);
@@ -353,6 +381,7 @@ int main(void)
 
 	ctx = open_nic(NULL, &attr);
 	pd = ibv_alloc_pd(ctx);
+	test_advice();
 	test_waits(true);
 	test_waits(false);
 	test_mr_goes(true);

@@ -164,8 +164,14 @@ struct moor_dmabuf {
 enum moor_fault_kind {
 	MOOR_FAULT_PAGE,
 	MOOR_FAULT_DMABUF,
-	MOOR_FAULT_KINDS
+	MOOR_FAULT_KINDS,
+	/* Either, and nobody has asked yet: who does has not to wait for those. */
+	MOOR_FAULT_ADVICE = MOOR_FAULT_KINDS,
+	MOOR_FAULT_QUEUES
 };
+
+/* Under way in a context, each with a worker; who asks for more waits for it himself. */
+#define MOOR_PREFETCHES		16
 
 /* What a half of a QP waits for. */
 struct moor_page_fault {
@@ -210,7 +216,7 @@ struct moor_half {
  */
 struct moor_fault_queue {
 	struct kref ref;
-	struct workqueue_struct *wq[MOOR_FAULT_KINDS];
+	struct workqueue_struct *wq[MOOR_FAULT_QUEUES];
 	struct work_struct destroy;
 	atomic_t prefetches;
 };

@@ -11,9 +11,6 @@
 
 #include "moor.h"
 
-/* Under way in a context; who asks for more waits for it himself. */
-#define MOOR_PREFETCHES		16
-
 /* Memory of the process, or a dma-buf, that is mapped as a whole. */
 struct moor_advice {
 	struct moor_odp *odp;
@@ -26,7 +23,6 @@ struct moor_advice {
  * struct moor_prefetch - pieces of memory that the device will need
  * @work: fetches them
  * @queue: of the context
- * @kind: whose workers: a dma-buf's, if there is one among them
  * @advice: what is to be done
  * @count: of @piece
  * @piece: the memory
@@ -34,7 +30,6 @@ struct moor_advice {
 struct moor_prefetch {
 	struct work_struct work;
 	struct moor_fault_queue *queue;
-	enum moor_fault_kind kind;
 	enum ib_uverbs_advise_mr_advice advice;
 	u32 count;
 	struct moor_advice piece[];
@@ -184,7 +179,7 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
 	kref_get(&queue->ref);
 	prefetch->queue = queue;
 	INIT_WORK(&prefetch->work, moor_prefetch_work);
-	queue_work(queue->wq[prefetch->kind], &prefetch->work);
+	queue_work(queue->wq[MOOR_FAULT_ADVICE], &prefetch->work);
 	return true;
 }
 
@@ -220,13 +215,10 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		return -ENOMEM;
 	prefetch->advice = advice;
 	prefetch->count = num_sge;
-	for (i = 0; i < num_sge && !err; i++) {
+	for (i = 0; i < num_sge && !err; i++)
 		err = moor_advice_find(to_mdev(ibpd->device),
 				       to_mpd(ibpd)->pdn, write, &sg_list[i],
 				       &prefetch->piece[i]);
-		if (prefetch->piece[i].dmabuf)
-			prefetch->kind = MOOR_FAULT_DMABUF;
-	}
 	if (!err && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH) &&
 	    moor_prefetch_queue(prefetch, uctx->faults))
 		return 0;

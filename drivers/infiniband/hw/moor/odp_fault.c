@@ -36,7 +36,7 @@ static void moor_faults_free(struct moor_fault_queue *queue)
 {
 	int kind;
 
-	for (kind = 0; kind < MOOR_FAULT_KINDS; kind++)
+	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++)
 		destroy_workqueue(queue->wq[kind]);
 	kfree(queue);
 	module_put(THIS_MODULE);
@@ -79,19 +79,26 @@ void moor_faults_exit(void)
 
 static struct moor_fault_queue *moor_faults_new(void)
 {
+	static const struct {
+		const char *name;
+		int workers;
+	} wqs[MOOR_FAULT_QUEUES] = {
+		[MOOR_FAULT_PAGE] = { "moor-faults", MOOR_FAULT_WORKERS },
+		[MOOR_FAULT_DMABUF] = { "moor-dmabufs", MOOR_FAULT_WORKERS },
+		[MOOR_FAULT_ADVICE] = { "moor-advice", MOOR_PREFETCHES },
+	};
 	struct moor_fault_queue *queue = kzalloc_obj(*queue);
+	int kind;
 
 	if (!queue)
 		return NULL;
-	queue->wq[MOOR_FAULT_PAGE] = alloc_workqueue("moor-faults", WQ_UNBOUND,
-						     MOOR_FAULT_WORKERS);
-	if (!queue->wq[MOOR_FAULT_PAGE])
-		goto free;
-	queue->wq[MOOR_FAULT_DMABUF] = alloc_workqueue("moor-dmabufs",
-						       WQ_UNBOUND,
-						       MOOR_FAULT_WORKERS);
-	if (!queue->wq[MOOR_FAULT_DMABUF])
-		goto destroy;
+	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++) {
+		queue->wq[kind] = alloc_workqueue("%s", WQ_UNBOUND,
+						  wqs[kind].workers,
+						  wqs[kind].name);
+		if (!queue->wq[kind])
+			goto destroy;
+	}
 	kref_init(&queue->ref);
 	INIT_WORK(&queue->destroy, moor_faults_destroy);
 	/* Whoever has opened the device holds the module. */
@@ -99,8 +106,8 @@ static struct moor_fault_queue *moor_faults_new(void)
 	return queue;
 
 destroy:
-	destroy_workqueue(queue->wq[MOOR_FAULT_PAGE]);
-free:
+	while (kind--)
+		destroy_workqueue(queue->wq[kind]);
 	kfree(queue);
 	return NULL;
 }
