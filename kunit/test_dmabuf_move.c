@@ -289,6 +289,21 @@ static void move_taken_back(struct kunit *test)
 	moving_close(moving);
 }
 
+/* Whoever was to map it had a signal: that is no reason to do without it. */
+static void move_interrupted(struct kunit *test)
+{
+	struct moving *moving = moving_open(test);
+
+	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA + 8, 0x99), 0);
+	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
+	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_INTERRUPT), 0);
+	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), -EINTR);
+	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 1), MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), 0);
+	KUNIT_EXPECT_EQ(test, get(test, moving->mr, IOVA + 8), 0x99);
+	moving_close(moving);
+}
+
 /* Before the buffer has arrived nobody has it, and nobody else waits. */
 static void move_fence(struct kunit *test)
 {
@@ -543,6 +558,7 @@ static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_failed),
 	KUNIT_CASE(move_short),
 	KUNIT_CASE(move_taken_back),
+	KUNIT_CASE(move_interrupted),
 	KUNIT_CASE(move_fence),
 	KUNIT_CASE(move_fence_dereg),
 	KUNIT_CASE(move_locked),

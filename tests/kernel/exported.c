@@ -341,6 +341,9 @@ static int exported_do(struct dma_buf *buf, struct exported *exported,
 	case EXPORTER_FAIL:
 		exported->error = -EXPORTER_ERROR;
 		return 0;
+	case EXPORTER_INTERRUPT:
+		exported->error = -EINTR;
+		return 0;
 	case EXPORTER_SHORT:
 		exported->cut = true;
 		return 0;

@@ -18,6 +18,8 @@
 #define EXPORTER_MOVE_BEGIN	_IO('M', 5)	/* the same, but nothing is there before */
 #define EXPORTER_MOVE_END	_IO('M', 6)	/* this; till then there is a fence */
 
+#define EXPORTER_INTERRUPT	_IO('M', 7)	/* the next who maps it gets EINTR */
+
 #ifdef __KERNEL__
 int exported_make(void);
 int exported_change(unsigned int cmd, int fd);

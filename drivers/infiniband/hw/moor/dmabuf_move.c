@@ -178,6 +178,12 @@ static int moor_dmabuf_lock_settled(struct moor_dmabuf *dmabuf)
 	return 0;
 }
 
+/* Who calls has a signal: that says nothing of the buffer. */
+static bool moor_dmabuf_is_interrupted(int err)
+{
+	return err == -EINTR || err == -ERESTARTSYS;
+}
+
 /**
  * moor_dmabuf_fault - let the device have a buffer (again)
  * @dmabuf: buffer
@@ -185,8 +191,8 @@ static int moor_dmabuf_lock_settled(struct moor_dmabuf *dmabuf)
  *
  * Context: process, without locks; sleeps as long as others like
  *
- * Return: 0; -ENODEV if it is over; -ERESTARTSYS; or why it could not be mapped,
- * which ends it.
+ * Return: 0; -ENODEV if it is over; -EINTR or -ERESTARTSYS, which change nothing; or
+ * why it could not be mapped, which ends it.
  */
 int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 {
@@ -199,10 +205,10 @@ int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 		err = -ENODEV;
 	} else if (!dmabuf->mapped) {
 		err = moor_dmabuf_map(dmabuf);
-		if (err)
-			moor_dmabuf_revoke(dmabuf);
-		else
+		if (!err)
 			*fresh = moor_dmabuf_pages(&dmabuf->mr->reg);
+		else if (!moor_dmabuf_is_interrupted(err))
+			moor_dmabuf_revoke(dmabuf);
 	}
 	dma_resv_unlock(dmabuf->buf->resv);
 	return err;

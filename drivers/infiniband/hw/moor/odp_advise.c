@@ -196,7 +196,8 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
  * for another domain's or without the right to write, -EINVAL for one of what is not
  * paged; -EFAULT for memory outside an MR, or with FLUSH such as the process has
  * not; -EAGAIN if that went away as fast as it came; -ENODEV, or what its owner gives,
- * for a dma-buf that cannot be mapped again; -ENOMEM.
+ * for a dma-buf that cannot be mapped again; -EINTR, or -ERESTARTSYS for the core;
+ * -ENOMEM.
  */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
