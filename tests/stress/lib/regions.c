@@ -24,6 +24,8 @@ static unsigned int some_access(struct worker *w)
 	/* Windows need what many of these do not have. */
 	if (draw(w) & 1)
 		access |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+	if (below(w, 3) == 0)
+		access |= IBV_ACCESS_ON_DEMAND;
 	return access;
 }
 
@@ -117,11 +119,9 @@ void toggle_region(struct worker *w)
 
 /* How it must end: 0 or an errno. */
 static int rereg_outcome(const struct region *r, const struct region *next,
-			 int flags)
+			 bool anew)
 {
-	bool pinned_anew = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-
-	if (!pinned_anew && !r->writable &&
+	if (!anew && !r->writable &&
 	    next->access & IBV_ACCESS_LOCAL_WRITE)
 		return EACCES;
 	return r->windows ? EBUSY : 0;
@@ -132,6 +132,7 @@ void rereg_region(struct worker *w)
 {
 	struct region *r = some_region(w), next;
 	int flags = 1 + below(w, 7), wanted, err;
+	bool anew;
 
 	if (!r)
 		return;
@@ -141,11 +142,15 @@ void rereg_region(struct worker *w)
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		choose_range(w, &next);
 		next.hca_va = (uintptr_t)w->arena + next.offset;
-		next.writable = is_writable(next.access);
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		next.home = below(w, 6);
-	wanted = rereg_outcome(r, &next, flags);
+	/* What is or was paged is registered anew, whatever else changes. */
+	anew = flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
+	       (r->access | next.access) & IBV_ACCESS_ON_DEMAND;
+	if (anew)
+		next.writable = is_writable(next.access);
+	wanted = rereg_outcome(r, &next, anew);
 	errno = 0;
 	err = ibv_rereg_mr(r->mr, flags, pd_of(w, &next),
 			   w->arena + next.offset, next.length,
