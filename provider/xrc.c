@@ -9,6 +9,11 @@
 
 #include "moor.h"
 
+/* A target has no PD; librdmacm gives each QP one all the same. */
+#define SUPPORTED_COMP_MASK	(IBV_QP_INIT_ATTR_PD | \
+				 IBV_QP_INIT_ATTR_XRCD | \
+				 IBV_QP_INIT_ATTR_CREATE_FLAGS)
+
 struct ibv_xrcd *moor_open_xrcd(struct ibv_context *context,
 				struct ibv_xrcd_init_attr *attr)
 {
@@ -43,8 +48,7 @@ int moor_close_xrcd(struct ibv_xrcd *ibxrcd)
 static int check_target(const struct ibv_context *context,
 			const struct ibv_qp_init_attr_ex *attr)
 {
-	if (!check_comp_mask(attr->comp_mask, IBV_QP_INIT_ATTR_XRCD |
-					      IBV_QP_INIT_ATTR_CREATE_FLAGS) ||
+	if (!check_comp_mask(attr->comp_mask, SUPPORTED_COMP_MASK) ||
 	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	     attr->create_flags))
 		return EOPNOTSUPP;
@@ -64,6 +68,7 @@ static int check_target(const struct ibv_context *context,
 struct ibv_qp *moor_create_target(struct ibv_context *context,
 				  struct ibv_qp_init_attr_ex *attr)
 {
+	struct ibv_qp_init_attr_ex kernel_attr = *attr;
 	struct ib_uverbs_create_qp_resp resp = {};
 	struct ibv_create_qp cmd = {};
 	struct moor_qp *qp;
@@ -77,15 +82,16 @@ struct ibv_qp *moor_create_target(struct ibv_context *context,
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	attr->comp_mask = IBV_QP_INIT_ATTR_XRCD;
-	memset(&attr->cap, 0, sizeof(attr->cap));
-	err = ibv_cmd_create_qp_ex(context, &qp->vqp, attr, &cmd, sizeof(cmd),
-				   &resp, sizeof(resp));
+	kernel_attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+	memset(&kernel_attr.cap, 0, sizeof(kernel_attr.cap));
+	err = ibv_cmd_create_qp_ex(context, &qp->vqp, &kernel_attr, &cmd,
+				   sizeof(cmd), &resp, sizeof(resp));
 	if (err) {
 		free(qp);
 		errno = err;
 		return NULL;
 	}
+	attr->cap = kernel_attr.cap;
 	return &qp->vqp.qp;
 }
 

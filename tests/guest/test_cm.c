@@ -219,6 +219,32 @@ static void datagrams(void)
 	cm_close(&cm);
 }
 
+/* A target of an extended reliable connection: librdmacm finds PD and domain. */
+static void xrc_target(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_XRC_RECV, .cap = { .max_send_wr = 1 },
+	};
+	struct sockaddr_in to;
+	struct rdma_addrinfo where = {
+		.ai_flags = RAI_PASSIVE, .ai_family = AF_INET,
+		.ai_qp_type = IBV_QPT_XRC_RECV, .ai_port_space = RDMA_PS_TCP,
+		.ai_src_addr = (struct sockaddr *)&to, .ai_src_len = sizeof(to),
+	};
+	struct rdma_cm_id *id;
+
+	cm_address(&to);
+	if (rdma_create_ep(&id, &where, NULL, NULL))
+		tap_bail("rdma_create_ep: %s", strerror(errno));
+	if (tap_ok(!rdma_create_qp(id, NULL, &attr), "an XRC target by rdma_create_qp()")) {
+		tap_is(id->qp->qp_type, IBV_QPT_XRC_RECV, "it is one");
+		rdma_destroy_qp(id);
+	} else {
+		tap_diag("%s", strerror(errno));
+	}
+	rdma_destroy_ep(id);
+}
+
 int main(void)
 {
 	connections();
@@ -227,5 +253,6 @@ int main(void)
 	nobody_listens();
 	other_addresses();
 	datagrams();
+	xrc_target();
 	return tap_done();
 }

@@ -62,6 +62,35 @@ static void test_domains(struct ibv_context *ctx, const struct ibv_device_attr *
 	close(fd);
 }
 
+/* As librdmacm makes them; what it said is changed by success alone. */
+static void test_target_with_pd(struct xrc *x)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV, .pd = x->pd, .xrcd = x->xrcd,
+		.cap = { .max_send_wr = 3, .max_recv_wr = 4 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD,
+		.srq = x->inbox[0].srq,
+	};
+	struct ibv_srq_init_attr plain = {
+		.attr = { .max_wr = DEPTH, .max_sge = 1 },
+	};
+	struct ibv_srq *basic = ibv_create_srq(x->pd, &plain);
+	struct ibv_qp *qp = ibv_create_qp_ex(x->ctx, &attr);
+
+	tap_ok(qp && qp->pd == x->pd, "a target, and a PD is named");
+	tap_ok(!attr.cap.max_send_wr && !attr.cap.max_recv_wr, "it has no queues");
+	if (qp)
+		tap_is(ibv_destroy_qp(qp), 0, "and goes");
+	attr.cap.max_recv_wr = 4;
+	attr.srq = basic;
+	errno = 0;
+	tap_ok(!ibv_create_qp_ex(x->ctx, &attr) && errno == EINVAL,
+	       "a target with an SRQ that is none of XRC: %s", strerror(errno));
+	tap_ok(attr.comp_mask == (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) &&
+	       attr.cap.max_recv_wr == 4, "what was asked for is as it was");
+	ibv_destroy_srq(basic);
+}
+
 static void test_creation(struct xrc *x)
 {
 	struct ibv_srq_init_attr_ex attr = srq_attr(x->pd, x->xrcd, x->cq);
@@ -452,6 +481,7 @@ int main(void)
 	open_inbox(&x.inbox[0], ctx, x.xrcd, 0);
 	open_inbox(&x.inbox[1], ctx, x.xrcd, 0);
 	test_creation(&x);
+	test_target_with_pd(&x);
 	reconnect(&x);
 	test_sends(&x);
 	test_remote(&x);
