@@ -16,7 +16,7 @@
 
 /* ---- the two CQs of a QP ---- */
 
-/* One that has no receives has no CQ for them. */
+/* A requester of XRC has no receives, and no CQ for them. */
 static struct moor_cq *recv_cq_of(const struct moor_qp *qp)
 {
 	struct ibv_cq *cq = qp->vqp.qp.recv_cq;
@@ -245,6 +245,9 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 	}
 	report_cap(qp, &kernel_attr.cap);
 	kernel_attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	/* The kernel does not keep it alive for the QP, so the QP must not use it. */
+	if (attr->qp_type == IBV_QPT_XRC_SEND)
+		kernel_attr.recv_cq = NULL;
 	err = ibv_cmd_create_qp_ex(&ctx->vctx.context, &qp->vqp, &kernel_attr,
 				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
 				   sizeof(resp));

@@ -91,6 +91,24 @@ static void test_target_with_pd(struct xrc *x)
 	ibv_destroy_srq(basic);
 }
 
+/* A requester has no receives: a CQ that is given for them is not its. */
+static void test_recv_cq(struct xrc *x)
+{
+	struct ibv_cq *cq = ibv_create_cq(x->ctx, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr ini = {
+		.send_cq = x->cq, .recv_cq = cq,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
+		.qp_type = IBV_QPT_XRC_SEND,
+	};
+	struct ibv_qp *qp = ibv_create_qp(x->pd, &ini);
+
+	if (!cq || !qp)
+		tap_bail("no requester: %s", strerror(errno));
+	tap_ok(!qp->recv_cq, "a requester has no CQ for receives");
+	tap_is(ibv_destroy_cq(cq), 0, "the one that was given goes");
+	tap_is(ibv_destroy_qp(qp), 0, "then the requester");
+}
+
 static void test_creation(struct xrc *x)
 {
 	struct ibv_srq_init_attr_ex attr = srq_attr(x->pd, x->xrcd, x->cq);
@@ -482,6 +500,7 @@ int main(void)
 	open_inbox(&x.inbox[1], ctx, x.xrcd, 0);
 	test_creation(&x);
 	test_target_with_pd(&x);
+	test_recv_cq(&x);
 	reconnect(&x);
 	test_sends(&x);
 	test_remote(&x);
