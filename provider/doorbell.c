@@ -10,36 +10,39 @@
 
 #include "moor.h"
 
-static void *map_device_page(struct moor_context *ctx, uint64_t offset)
+static int map_device_page(struct moor_context *ctx, uint64_t offset,
+			   void **page)
 {
-	void *page = mmap(NULL, MOOR_PAGE_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_SHARED, ctx->vctx.context.cmd_fd, offset);
-
-	return page == MAP_FAILED ? NULL : page;
+	*page = mmap(NULL, MOOR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     ctx->vctx.context.cmd_fd, offset);
+	return *page == MAP_FAILED ? errno : 0;
 }
 
-static struct moor_doorbell_page *map_pages(struct moor_context *ctx,
-					    const struct moor_doorbell *where)
+static int map_pages(struct moor_context *ctx, const struct moor_doorbell *where,
+		     struct moor_doorbell_page **mapped)
 {
 	struct moor_doorbell_page *page = calloc(1, sizeof(*page));
+	int err;
 
 	if (!page)
-		return NULL;
+		return ENOMEM;
 	page->offset = where->doorbell_mmap_offset;
-	page->doorbells = map_device_page(ctx, where->doorbell_mmap_offset);
-	if (!page->doorbells)
+	err = map_device_page(ctx, where->doorbell_mmap_offset,
+			      &page->doorbells);
+	if (err)
 		goto free_page;
-	page->kicks = map_device_page(ctx, where->kick_mmap_offset);
-	if (!page->kicks)
+	err = map_device_page(ctx, where->kick_mmap_offset, &page->kicks);
+	if (err)
 		goto unmap_doorbells;
 	list_add(&ctx->doorbell_pages, &page->entry);
-	return page;
+	*mapped = page;
+	return 0;
 
 unmap_doorbells:
 	munmap(page->doorbells, MOOR_PAGE_SIZE);
 free_page:
 	free(page);
-	return NULL;
+	return err;
 }
 
 static struct moor_doorbell_page *find_page(struct moor_context *ctx,
@@ -66,6 +69,7 @@ int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
 		  uint32_t slot_offset, struct moor_slot *slot)
 {
 	struct moor_doorbell_page *page;
+	int err = 0;
 
 	if (slot_offset > MOOR_PAGE_SIZE - MOOR_DB_SLOT_SIZE ||
 	    slot_offset % MOOR_DB_SLOT_SIZE)
@@ -74,12 +78,12 @@ int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
 	pthread_mutex_lock(&ctx->lock);
 	page = find_page(ctx, where->doorbell_mmap_offset);
 	if (!page)
-		page = map_pages(ctx, where);
-	if (page)
+		err = map_pages(ctx, where, &page);
+	if (!err)
 		page->users++;
 	pthread_mutex_unlock(&ctx->lock);
-	if (!page)
-		return ENOMEM;
+	if (err)
+		return err;
 
 	slot->page = page;
 	slot->doorbell = page->doorbells + slot_offset;
