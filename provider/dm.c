@@ -99,6 +99,8 @@ static size_t mapped_size(const struct moor_dm *dm)
 static int set_up(struct moor_dm *dm, struct ibv_context *context,
 		  const struct moor_dm_location *where)
 {
+	struct moor_context *ctx = to_moor_context(context);
+
 	dm->length = where->length;
 	dm->addr = mmap(NULL, mapped_size(dm), PROT_READ | PROT_WRITE,
 			MAP_SHARED, context->cmd_fd, where->mmap_offset);
@@ -106,7 +108,17 @@ static int set_up(struct moor_dm *dm, struct ibv_context *context,
 		return errno;
 	dm->vdm.dm.memcpy_to_dm = memcpy_to_dm;
 	dm->vdm.dm.memcpy_from_dm = memcpy_from_dm;
+	pthread_mutex_lock(&ctx->lock);
+	list_add(&ctx->dms, &dm->entry);
+	pthread_mutex_unlock(&ctx->lock);
 	return 0;
+}
+
+static void unmap(struct moor_dm *dm)
+{
+	list_del(&dm->entry);
+	munmap(dm->addr, mapped_size(dm));
+	free(dm);
 }
 
 struct ibv_dm *moor_alloc_dm(struct ibv_context *context,
@@ -183,10 +195,23 @@ struct ibv_dm *moor_import_dm(struct ibv_context *context, uint32_t handle)
 
 void moor_unimport_dm(struct ibv_dm *ibdm)
 {
-	struct moor_dm *dm = to_moor_dm(ibdm);
+	struct moor_context *ctx = to_moor_context(ibdm->context);
 
-	munmap(dm->addr, mapped_size(dm));
-	free(dm);
+	pthread_mutex_lock(&ctx->lock);
+	unmap(to_moor_dm(ibdm));
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+/**
+ * moor_dms_close - unmap what was never freed
+ * @ctx: the context, which is being closed
+ */
+void moor_dms_close(struct moor_context *ctx)
+{
+	struct moor_dm *dm, *next;
+
+	list_for_each_safe(&ctx->dms, dm, next, entry)
+		unmap(dm);
 }
 
 struct ibv_mr *moor_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,

@@ -45,6 +45,14 @@ free_page:
 	return err;
 }
 
+static void unmap_pages(struct moor_doorbell_page *page)
+{
+	list_del(&page->entry);
+	munmap(page->kicks, MOOR_PAGE_SIZE);
+	munmap(page->doorbells, MOOR_PAGE_SIZE);
+	free(page);
+}
+
 static struct moor_doorbell_page *find_page(struct moor_context *ctx,
 					    uint64_t offset)
 {
@@ -102,11 +110,19 @@ void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot)
 	struct moor_doorbell_page *page = slot->page;
 
 	pthread_mutex_lock(&ctx->lock);
-	if (--page->users == 0) {
-		list_del(&page->entry);
-		munmap(page->kicks, MOOR_PAGE_SIZE);
-		munmap(page->doorbells, MOOR_PAGE_SIZE);
-		free(page);
-	}
+	if (--page->users == 0)
+		unmap_pages(page);
 	pthread_mutex_unlock(&ctx->lock);
+}
+
+/**
+ * moor_slots_close - unmap the pages of queues that were never destroyed
+ * @ctx: the context, which is being closed
+ */
+void moor_slots_close(struct moor_context *ctx)
+{
+	struct moor_doorbell_page *page, *next;
+
+	list_for_each_safe(&ctx->doorbell_pages, page, next, entry)
+		unmap_pages(page);
 }

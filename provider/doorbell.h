@@ -50,6 +50,7 @@ struct moor_slot {
 int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
 		  uint32_t slot_offset, struct moor_slot *slot);
 void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot);
+void moor_slots_close(struct moor_context *ctx);
 
 /*
  * Tells the device a new index. What the index speaks of is in memory before

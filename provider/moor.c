@@ -83,6 +83,12 @@ static void moor_free_context(struct ibv_context *context)
 
 	for (i = 0; i < MOOR_CHUNKS; i++)
 		free(ctx->owners[i]);
+	/*
+	 * A mapping holds the uverbs file, and with it all that the kernel has of
+	 * the context: of what was not destroyed none may stay.
+	 */
+	moor_slots_close(ctx);
+	moor_dms_close(ctx);
 	unmap_doze(ctx);
 	pthread_mutex_destroy(&ctx->lock);
 	verbs_uninit_context(&ctx->vctx);
@@ -218,6 +224,7 @@ static int init_context(struct moor_context *ctx,
 	ctx->max_inline = resp->max_inline;
 	pthread_mutex_init(&ctx->lock, NULL);
 	list_head_init(&ctx->doorbell_pages);
+	list_head_init(&ctx->dms);
 	verbs_set_ops(&ctx->vctx, &moor_context_ops);
 	return 0;
 }

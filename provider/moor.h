@@ -77,6 +77,7 @@ struct moor_registration {
  * @max_cqe: entries of a CQ
  * @lock: protects what follows, except against look-ups in @owners
  * @doorbell_pages: struct moor_doorbell_page
+ * @dms: struct moor_dm, those that are mapped
  * @failed: the last registration that failed
  * @next_cookie: where the search for a free cookie starts
  * @owners: cookie >> MOOR_CHUNK_SHIFT gives the chunk, the rest the entry. An
@@ -95,6 +96,7 @@ struct moor_context {
 
 	pthread_mutex_t lock;
 	struct list_head doorbell_pages;
+	struct list_head dms;
 	struct moor_registration failed;
 	uint32_t next_cookie;
 	struct moor_owner_chunk *owners[MOOR_CHUNKS];
@@ -250,11 +252,13 @@ struct moor_qp {
 /**
  * struct moor_dm - on-NIC memory
  * @vdm: the common part
+ * @entry: in moor_context.dms
  * @addr: where it is mapped
  * @length: bytes; whole pages are mapped
  */
 struct moor_dm {
 	struct verbs_dm vdm;
+	struct list_node entry;
 	void *addr;
 	size_t length;
 };
@@ -424,6 +428,7 @@ struct ibv_dm *moor_alloc_dm(struct ibv_context *context,
 int moor_free_dm(struct ibv_dm *dm);
 struct ibv_dm *moor_import_dm(struct ibv_context *context, uint32_t handle);
 void moor_unimport_dm(struct ibv_dm *dm);
+void moor_dms_close(struct moor_context *ctx);
 struct ibv_mr *moor_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 			      uint64_t offset, size_t length,
 			      unsigned int access);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Doorbell and kick pages, which a process maps: what mmap() says when it cannot is
- * what the caller is told.
+ * Pages of the device that a process maps: what mmap() says when it cannot is what the
+ * caller is told, and none of them outlives the context, whatever was not destroyed.
  */
 #include <errno.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,6 +46,59 @@ static void test_no_page(struct ibv_context *ctx, int good)
 		holdings_diag("after", &after);
 }
 
+/* Pages of RDMA devices that this process has mapped. */
+static int mappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		n += !!strstr(line, "/infiniband/uverbs");
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* Queues, memory of the process's and the NIC's; nobody will destroy them. */
+static void make_all(struct ibv_context *ctx)
+{
+	static uint8_t memory[65536] __attribute__((aligned(4096)));
+	struct ibv_alloc_dm_attr dm_attr = { .length = 100 };
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_recv_wr = 16,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	if (!pd || !cq || !ibv_create_qp(pd, &attr) || !ibv_alloc_dm(ctx, &dm_attr) ||
+	    !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE))
+		tap_bail("objects: %s", strerror(errno));
+}
+
+/* The process goes on, and nothing of it is left. */
+static void test_all_left(const char *name)
+{
+	struct holdings before, with, after;
+	struct ibv_device_attr attr;
+	int mapped = mappings();
+	struct ibv_context *ctx;
+
+	holdings_get(&before);
+	ctx = open_nic(name, &attr);
+	make_all(ctx);
+	holdings_get(&with);
+	tap_ok(with.pinned_kib >= before.pinned_kib + 64 && mappings() > mapped,
+	       "a QP, a CQ, an MR and on-NIC memory");
+	tap_is(ibv_close_device(ctx), 0, "closed with all of it there");
+	tap_is(mappings(), mapped, "nothing of the device is mapped");
+	holdings_get(&after);
+	if (!tap_ok(holdings_equal(&before, &after), "nothing is left, nothing is pinned"))
+		holdings_diag("after", &after);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
@@ -55,5 +109,6 @@ int main(int argc, char **argv)
 	test_no_page(ctx, 0);
 	test_no_page(ctx, 1);
 	ibv_close_device(ctx);
+	test_all_left(name);
 	return tap_done();
 }
