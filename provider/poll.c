@@ -85,27 +85,6 @@ static void free_slots(const struct moor_owner *owner,
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }
 
-/*
- * Takes the next CQE off the ring and its WQE, with all before it, off the
- * work queue. Skips CQEs that are nobody's of this context.
- */
-static const struct moor_cqe *take_cqe(struct moor_cq *cq)
-{
-	struct moor_context *ctx = to_moor_context(cq->vcq.cq.context);
-	struct moor_cqe *cqe;
-	struct moor_owner *owner;
-
-	while ((cqe = cqe_at(cq, cq->consumer))) {
-		cq->consumer++;
-		owner = moor_owner_find(ctx, le32toh(cqe->cookie));
-		if (unlikely(!owner))
-			continue;
-		free_slots(owner, cqe);
-		return cqe;
-	}
-	return NULL;
-}
-
 /**
  * moor_cq_announce - tell the device how far the consumer is
  * @cq: the CQ, locked
@@ -116,6 +95,33 @@ void moor_cq_announce(struct moor_cq *cq)
 		return;
 	cq->announced = cq->consumer;
 	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+}
+
+/*
+ * Takes the next CQE off the ring and its WQE, with all before it, off the
+ * work queue. Skips CQEs that are nobody's of this context.
+ *
+ * The device is told of a batch at its end, but of no more than half a ring at once:
+ * who posts anew for each CQE that it takes may go on in one batch for ever.
+ */
+static const struct moor_cqe *take_cqe(struct moor_cq *cq)
+{
+	struct moor_context *ctx = to_moor_context(cq->vcq.cq.context);
+	struct moor_cqe *cqe;
+	struct moor_owner *owner;
+
+	/* The slot of the CQE before this one has been read. */
+	if (unlikely(cq->consumer - cq->announced >= 1u << (cq->log_cqe - 1)))
+		moor_cq_announce(cq);
+	while ((cqe = cqe_at(cq, cq->consumer))) {
+		cq->consumer++;
+		owner = moor_owner_find(ctx, le32toh(cqe->cookie));
+		if (unlikely(!owner))
+			continue;
+		free_slots(owner, cqe);
+		return cqe;
+	}
+	return NULL;
 }
 
 static void fill_wc(struct ibv_wc *wc, const struct moor_cqe *cqe)

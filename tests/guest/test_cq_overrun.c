@@ -197,6 +197,61 @@ static void test_receive_cq(void)
 	pair_close(&pair);
 }
 
+/* Takes what comes, posting anew for each, in one batch: so many in all. */
+static int take_in_one_batch(struct pair *pair, struct ibv_cq_ex *cq, int count)
+{
+	struct ibv_poll_cq_attr poll_attr = {};
+	time_t end = time(NULL) + TIMEOUT_MS / 1000;
+	struct request request;
+	int taken = 0, err;
+
+	do {
+		err = ibv_start_poll(cq, &poll_attr);
+	} while (err && time(NULL) < end);
+	if (err)
+		return 0;
+	while (!cq->status && cq->wr_id == 500u + taken && ++taken < count) {
+		request = write_of(pair, 500 + taken);
+		if (post(&pair->a, &request))
+			break;
+		do {
+			err = ibv_next_poll(cq);
+		} while (err && time(NULL) < end);
+		if (err)
+			break;
+	}
+	ibv_end_poll(cq);
+	return taken;
+}
+
+/* A CQ that never has more than one completion is never full. */
+static void test_batch(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = DEPTH };
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
+	struct request request;
+	struct pair pair = {};
+	struct ibv_cq *spare;
+	int count;
+
+	if (!cq)
+		tap_bail("ibv_create_cq_ex: %s", strerror(errno));
+	open_pair(&pair);
+	spare = pair.a.send_cq;
+	pair_close_qp(&pair.a);
+	pair.a.send_cq = ibv_cq_ex_to_cq(cq);
+	pair_open_qp(&pair, &pair.a);
+	pair_reset(&pair);
+	count = 3 * pair.a.send_cq->cqe;
+	request = write_of(&pair, 500);
+	post(&pair.a, &request);
+	tap_is(take_in_one_batch(&pair, cq, count), count,
+	       "one at a time, three rings of them, in one batch");
+	tap_ok(no_event(ctx), "and the CQ does not fail");
+	ibv_destroy_cq(spare);
+	pair_close(&pair);
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_device_attr attr;
@@ -204,6 +259,7 @@ int main(int argc, char **argv)
 	ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
 	test_send_cq();
 	test_receive_cq();
+	test_batch();
 	ibv_close_device(ctx);
 	return tap_done();
 }
