@@ -159,7 +159,8 @@ struct moor_lock {
  * @consumer: free-running index of the next CQE to look at
  * @announced: @consumer as the device was told last
  * @arm: arm and arm sequence as they stand in the doorbell
- * @any_pending: armed for any completion, and no event was fetched since
+ * @any_pending: armed for any completion, and perhaps not answered since
+ * @requests: no event was fetched for so many
  * @slot: the doorbell
  * @current: ibv_start_poll(): the CQE that the readers read
  * @parent: parent domain that the CQ was made with, or NULL
@@ -174,6 +175,7 @@ struct moor_cq {
 	uint32_t announced;
 	uint64_t arm;
 	bool any_pending;
+	uint32_t requests;
 	struct moor_slot slot;
 	const struct moor_cqe *current;
 	struct moor_pd *parent;

@@ -173,9 +173,10 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint64_t sequence;
 
 	moor_lock(&cq->lock);
-	/* A request for any completion is not narrowed by a later one. */
+	/* A request for any completion is not narrowed by a later one (HWI CQ-24). */
 	if (!solicited_only)
 		cq->any_pending = true;
+	cq->requests++;
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
 		  FIELD_PREP(MOOR_DB_CQ_ARM, cq->any_pending ?
@@ -192,12 +193,19 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
+/*
+ * An event answers one request, and does not say which: it may be older than the last.
+ * That one is known to be answered when there have been as many events as requests. Of
+ * requests that were replaced before they were answered there is none, so after them
+ * too many events may come, but never too few.
+ */
 void moor_cq_event(struct ibv_cq *ibcq)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);
 
 	moor_lock(&cq->lock);
-	cq->any_pending = false;
+	if (cq->requests && !--cq->requests)
+		cq->any_pending = false;
 	moor_unlock(&cq->lock);
 }
 

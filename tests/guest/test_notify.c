@@ -71,12 +71,6 @@ static void test_any(struct pair *pair)
 	exchange(pair, 3, 0);
 	expect_cq_event(pair, cq, "an event after the request");
 	expect_no_cq_event(pair, "one event only");
-
-	ibv_req_notify_cq(cq, 0);
-	ibv_req_notify_cq(cq, 0);
-	exchange(pair, 1, 0);
-	expect_cq_event(pair, cq, "requested twice: an event");
-	expect_no_cq_event(pair, "requested twice: one event");
 }
 
 static void test_solicited(struct pair *pair)
@@ -101,6 +95,44 @@ static void test_solicited(struct pair *pair)
 	expect_wc(cq, 3, IBV_WC_WR_FLUSH_ERR, &wc, "solicited: a flushed receive");
 	expect_cq_event(pair, cq, "solicited: an event for an error");
 	pair_reset(pair);
+}
+
+/* Events may come to this CQ unasked from now on: one request will have had none. */
+static void test_repeated(struct pair *pair)
+{
+	struct ibv_cq *cq = pair->b.recv_cq;
+
+	ibv_req_notify_cq(cq, 0);
+	ibv_req_notify_cq(cq, 0);
+	exchange(pair, 1, 0);
+	expect_cq_event(pair, cq, "requested twice: an event");
+	expect_no_cq_event(pair, "requested twice: one event");
+}
+
+/* What is fetched after the last request are the events of those before. */
+static void test_fetched_late(struct ibv_context *ctx, const struct pair_config *config,
+			      int queued)
+{
+	struct pair pair = {};
+	struct ibv_cq *cq;
+	int i;
+
+	pair_open(&pair, ctx, config);
+	pair_connect(&pair);
+	cq = pair.b.recv_cq;
+	for (i = 0; i < queued; i++) {
+		ibv_req_notify_cq(cq, i != 0);
+		exchange(&pair, 1, IBV_SEND_SOLICITED);
+		if (!event_within(pair.channel, 20000))
+			tap_bail("no event");
+	}
+	ibv_req_notify_cq(cq, 0);
+	for (i = 0; i < queued; i++)
+		expect_cq_event(&pair, cq, "an event that is fetched late");
+	ibv_req_notify_cq(cq, 1);
+	exchange(&pair, 1, 0);
+	expect_cq_event(&pair, cq, "the last request is not narrowed");
+	pair_close(&pair);
 }
 
 /* More events than one EQ page or poll takes at once. */
@@ -133,8 +165,11 @@ int main(int argc, char **argv)
 	pair_connect(&pair);
 	test_any(&pair);
 	test_solicited(&pair);
+	test_repeated(&pair);
 	test_many(&pair);
 	pair_close(&pair);
+	test_fetched_late(ctx, &config, 1);
+	test_fetched_late(ctx, &config, 3);
 	ibv_close_device(ctx);
 	return tap_done();
 }
