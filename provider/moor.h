@@ -61,6 +61,7 @@ struct moor_registration {
 	uint64_t length;
 	uint64_t iova;
 	uint64_t dm_length;	/* of the on-NIC memory it was to be over, or 0 */
+	bool dmabuf;		/* of another driver's memory; @start is an offset in it */
 	uint32_t access;
 	int error;
 };

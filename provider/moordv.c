@@ -50,19 +50,40 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 	return min_t(uint32_t, *bound, room);
 }
 
-#define SUPPORTED_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
-			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
-			  IBV_ACCESS_FLUSH_GLOBAL | \
-			  IBV_ACCESS_FLUSH_PERSISTENT | \
-			  IBV_ACCESS_OPTIONAL_RANGE)
+#define COMMON_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* Flags that there are for memory of this kind, with this device. */
+static uint32_t possible_flags(const struct moor_context *ctx,
+			       const struct moor_registration *asked)
+{
+	uint32_t flags = COMMON_ACCESS | IBV_ACCESS_MW_BIND |
+			 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+
+	if (asked->dmabuf)
+		return COMMON_ACCESS | IBV_ACCESS_RELAXED_ORDERING;
+	if (ctx->features & MOOR_FEATURE_FLUSH_GLOBAL)
+		flags |= IBV_ACCESS_FLUSH_GLOBAL;
+	if (asked->dm_length)
+		return flags;
+	if (!(asked->access & IBV_ACCESS_ON_DEMAND) &&
+	    ctx->features & MOOR_FEATURE_FLUSH_PERSISTENT)
+		flags |= IBV_ACCESS_FLUSH_PERSISTENT;
+	if (asked->access & IBV_ACCESS_ON_DEMAND &&
+	    ctx->features & MOOR_FEATURE_ODP)
+		flags |= IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+	return flags;
+}
 
 /* Flags that cannot be had, and those that cannot be left out. */
-static uint32_t impossible_flags(const struct moor_registration *asked)
+static uint32_t wrong_flags(const struct moor_context *ctx,
+			    const struct moor_registration *asked)
 {
 	uint32_t implied = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	uint32_t flags = asked->access & ~(uint32_t)SUPPORTED_ACCESS;
+	uint32_t flags = asked->access & ~possible_flags(ctx, asked);
 
+	if (asked->error != EINVAL && asked->error != EOPNOTSUPP)
+		return 0;
 	if (!(asked->access & IBV_ACCESS_LOCAL_WRITE))
 		flags |= asked->access & implied;
 	/* There is no other address for on-NIC memory. */
@@ -71,22 +92,35 @@ static uint32_t impossible_flags(const struct moor_registration *asked)
 	return flags;
 }
 
+/* It wraps, or is not congruent to the start. */
+static bool iova_is_wrong(const struct moor_registration *asked)
+{
+	return (asked->iova ^ asked->start) % MOOR_PAGE_SIZE ||
+	       (asked->length && asked->iova + asked->length - 1 < asked->iova);
+}
+
 /*
  * The kernel's core refuses some calls before its driver hears of them: what
- * is wrong with those shows in the arguments.
+ * is wrong with those shows in the arguments, or else in the errno alone.
  */
-static void explain(const struct moor_registration *asked,
+static void explain(const struct moor_context *ctx,
+		    const struct moor_registration *asked,
 		    struct moor_refusal *refusal)
 {
-	uint32_t flags = impossible_flags(asked);
+	uint32_t flags = wrong_flags(ctx, asked);
 
 	*refusal = (struct moor_refusal){
+		.reason = MOOR_REFUSAL_OTHER,
 		.error = asked->error,
 		.start = asked->start,
 		.length = asked->length,
 		.access = asked->access,
 	};
-	if (flags) {
+	if (asked->error == EIO) {
+		refusal->reason = MOOR_REFUSAL_DEVICE;
+	} else if (asked->error == ENOMEM) {
+		refusal->reason = MOOR_REFUSAL_MEMORY;
+	} else if (flags) {
 		refusal->reason = MOOR_REFUSAL_FLAGS;
 		refusal->value = flags;
 	} else if (asked->error == EINVAL && asked->dm_length) {
@@ -94,13 +128,9 @@ static void explain(const struct moor_registration *asked,
 		refusal->value = asked->length;
 		if (asked->start < asked->dm_length)
 			refusal->limit = asked->dm_length - asked->start;
-	} else if (asked->error == EINVAL) {
+	} else if (asked->error == EINVAL && iova_is_wrong(asked)) {
 		refusal->reason = MOOR_REFUSAL_IOVA;
 		refusal->value = asked->iova;
-	} else if (asked->error == EIO) {
-		refusal->reason = MOOR_REFUSAL_DEVICE;
-	} else {
-		refusal->reason = MOOR_REFUSAL_MEMORY;
 	}
 }
 
@@ -136,6 +166,6 @@ int moordv_last_refusal(struct ibv_context *context,
 	if (execute_ioctl(context, cmd))
 		refusal->reason = MOOR_REFUSAL_NONE;
 	if (asked.error && !is_about(refusal, &asked))
-		explain(&asked, refusal);
+		explain(ctx, &asked, refusal);
 	return 0;
 }

@@ -23,7 +23,8 @@ extern "C" {
  * @bound: number of windows bound to the region in all
  *
  * Returns the number of windows listed; -1 with errno set: EOPNOTSUPP (not a
- * Moor device, or a null MR), EINVAL (@bound is NULL), EIO (device dead).
+ * Moor device, or a null MR), EINVAL (@bound is NULL), EFAULT (@windows or
+ * @bound cannot be written), ENOMEM, EIO (device dead).
  */
 int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 			 uint32_t max, uint32_t *bound);
@@ -31,8 +32,9 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 /**
  * moordv_last_refusal - why a registration failed
  * @context: of a Moor device
- * @refusal: about the last ibv_reg_mr(), ibv_rereg_mr() or ibv_reg_dm_mr() of the
- *	context that failed; its reason is MOOR_REFUSAL_NONE if none has
+ * @refusal: about the last ibv_reg_mr(), ibv_rereg_mr(), ibv_reg_dmabuf_mr() or
+ *	ibv_reg_dm_mr() of the context that failed; its reason is MOOR_REFUSAL_NONE
+ *	if none has
  *
  * Returns 0; -1 with errno set: EOPNOTSUPP (not a Moor device).
  */

@@ -68,7 +68,7 @@ struct ibv_mr *moor_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	if (err) {
 		struct moor_registration asked = {
 			.start = offset, .length = length,
-			.iova = iova, .access = access,
+			.iova = iova, .access = access, .dmabuf = true,
 		};
 
 		moor_note_failure(pd->context, err, &asked);

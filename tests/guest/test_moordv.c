@@ -5,7 +5,13 @@
  * driver hears of a call.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <moordv.h>
@@ -16,6 +22,8 @@
 #define SIZE	8192u
 #define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		 IBV_ACCESS_FLUSH_GLOBAL)
+
+#define GROUPS	"/tmp/moordv-groups"
 
 static struct pair pair;
 
@@ -124,7 +132,89 @@ static void test_refusals(void)
 	refuse("address not congruent", memory, 4096, addr + 1,
 	       IBV_ACCESS_LOCAL_WRITE, MOOR_REFUSAL_IOVA, EINVAL, &r);
 	tap_is(r.value, addr + 1, "the address");
+	refuse("on demand, address not congruent", memory, 4096, addr + 1,
+	       IBV_ACCESS_ON_DEMAND, MOOR_REFUSAL_IOVA, EINVAL, &r);
+	refuse("on demand, remote write without local write", memory, 4096, addr,
+	       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_REMOTE_WRITE,
+	       MOOR_REFUSAL_FLAGS, EINVAL, &r);
+	tap_is(r.value, IBV_ACCESS_REMOTE_WRITE, "the flag");
 	munmap(memory, 4096);
+}
+
+static void put(const char *file, const char *format, ...)
+{
+	char text[64];
+	va_list args;
+	int fd = open(file, O_WRONLY);
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		tap_bail("%s: %s", file, strerror(errno));
+	close(fd);
+}
+
+/* More objects than the control group of the process may have. */
+static void test_control_group(void)
+{
+	static uint8_t memory[4096];
+	struct moor_refusal r = {};
+	FILE *kinds;
+	char line[256] = "";
+
+	if (mkdir(GROUPS, 0700) || mount("none", GROUPS, "cgroup2", 0, NULL))
+		tap_bail(GROUPS ": %s", strerror(errno));
+	kinds = fopen(GROUPS "/cgroup.controllers", "r");
+	if (!kinds || !fgets(line, sizeof(line), kinds) || !strstr(line, "rdma")) {
+		tap_skip("this kernel does not limit RDMA objects", "a control group");
+	} else {
+		put(GROUPS "/cgroup.subtree_control", "+rdma");
+		mkdir(GROUPS "/none", 0700);
+		put(GROUPS "/none/rdma.max", "%s hca_object=0",
+		    ibv_get_device_name(pair.ctx->device));
+		put(GROUPS "/none/cgroup.procs", "%d", getpid());
+		refuse("the control group", memory, 4096, (uintptr_t)memory,
+		       IBV_ACCESS_LOCAL_WRITE, MOOR_REFUSAL_OTHER, EAGAIN, &r);
+		put(GROUPS "/cgroup.procs", "%d", getpid());
+		rmdir(GROUPS "/none");
+		put(GROUPS "/cgroup.subtree_control", "-rdma");
+	}
+	if (kinds)
+		fclose(kinds);
+	umount(GROUPS);
+	rmdir(GROUPS);
+}
+
+/* The core looks at flags and addresses before it looks for the buffer. */
+static void refuse_dmabuf(const char *what, uint64_t iova, unsigned int access,
+			  uint32_t reason, uint64_t value)
+{
+	struct moor_refusal r = {};
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 4096, 100, iova, -1, access);
+
+	if (!tap_ok(!mr && errno == EINVAL, "dma-buf, %s: refused", what))
+		return;
+	expect_refusal(what, reason, EINVAL, &r);
+	tap_ok(r.value == value && r.start == 4096 && r.length == 100 &&
+	       r.access == access, "why: %s: the arguments", what);
+}
+
+static void test_dmabuf_refusals(void)
+{
+	static const unsigned int flags[] = {
+		IBV_ACCESS_MW_BIND, IBV_ACCESS_ZERO_BASED, IBV_ACCESS_HUGETLB,
+		IBV_ACCESS_ON_DEMAND, IBV_ACCESS_FLUSH_GLOBAL,
+		IBV_ACCESS_FLUSH_PERSISTENT,
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		refuse_dmabuf("a flag", 0, IBV_ACCESS_LOCAL_WRITE | flags[i],
+			      MOOR_REFUSAL_FLAGS, flags[i]);
+	refuse_dmabuf("address not congruent", 1,
+		      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING,
+		      MOOR_REFUSAL_IOVA, 1);
 }
 
 /* Of on-NIC memory: @start is the offset in it. */
@@ -139,6 +229,21 @@ static void refuse_dm(const char *what, struct ibv_dm *dm, uint64_t offset, size
 	expect_refusal(what, reason, error, refusal);
 	tap_ok(refusal->start == offset && refusal->length == length &&
 	       refusal->access == access, "why: %s: the arguments", what);
+}
+
+/* That there is no such thing is not the fault of any argument. */
+static void rereg_dm(struct ibv_dm *dm)
+{
+	unsigned int access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
+	struct ibv_mr *mr = ibv_reg_dm_mr(pair.pd, dm, 0, 100, access);
+	struct moor_refusal r = {};
+
+	if (!mr)
+		tap_bail("ibv_reg_dm_mr: %s", strerror(errno));
+	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access) &&
+	       errno == EINVAL, "on-NIC memory is not registered anew");
+	expect_refusal("on-NIC memory anew", MOOR_REFUSAL_OTHER, EINVAL, &r);
+	ibv_dereg_mr(mr);
 }
 
 static void test_dm_refusals(void)
@@ -164,6 +269,7 @@ static void test_dm_refusals(void)
 		  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE,
 		  MOOR_REFUSAL_FLAGS, EINVAL, &r);
 	tap_is(r.value, IBV_ACCESS_REMOTE_WRITE, "the flag");
+	rereg_dm(dm);
 	ibv_free_dm(dm);
 }
 
@@ -177,6 +283,8 @@ int main(int argc, char **argv)
 	pair_connect(&pair);
 	test_refusals();
 	test_dm_refusals();
+	test_dmabuf_refusals();
+	test_control_group();
 	test_holders();
 	test_owner_gone();
 	test_not_ours();
