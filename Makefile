@@ -48,7 +48,6 @@ install-module: module ## install moor.ko for the running kernel, or for KDIR=
 
 install-provider: provider-host ## install the provider, its manual pages and headers
 	$(provider_host) install
-	install -D -m 644 -t $(DESTDIR)$(includedir)/rdma include/uapi/rdma/*.h
 
 install-model: model ## install moor-nic, moor-conformance, and the headers of the hardware interface
 	install -D -m 755 -t $(DESTDIR)$(bindir) build/host/moor-nic build/host/moor-conformance
@@ -58,7 +57,6 @@ install-model: model ## install moor-nic, moor-conformance, and the headers of t
 uninstall: ## remove what install put there, the module of all kernels (same DESTDIR=, prefix=, libdir=)
 	rm -f $(patsubst %,$(DESTDIR)$(bindir)/%,moor-nic moor-conformance)
 	rm -f $(patsubst %,$(DESTDIR)$(mandir)/man1/%.1,moor-nic moor-conformance)
-	rm -f $(patsubst include/uapi/%,$(DESTDIR)$(includedir)/%,$(wildcard include/uapi/rdma/*.h))
 	rm -rf $(DESTDIR)$(includedir)/moor
 	$(provider_host) uninstall
 	for module in $(wildcard $(DESTDIR)/lib/modules/*/updates/moor.ko); do \
