@@ -52,6 +52,26 @@ static void port_device(struct kunit *test)
 	moor_user_close(test, user);
 }
 
+/* One that is stopped has no time; what it could do is still known. */
+static void port_device_dead(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct moor_user *user = moor_user_open(test);
+	struct moor_query_device_resp resp;
+	struct ib_device_attr attr;
+	struct ib_udata *udata;
+	u8 in[8] = {};
+
+	moor_hw_kill(mdev, "a test asks for it");
+	udata = moor_user_udata(test, user, in, sizeof(in), sizeof(resp));
+	KUNIT_EXPECT_EQ(test, moor_dev_ops.query_device(&mdev->ibdev, &attr, udata),
+			-EIO);
+	udata = moor_user_udata(test, user, in, sizeof(in), 0);
+	KUNIT_EXPECT_EQ(test, moor_dev_ops.query_device(&mdev->ibdev, &attr, udata),
+			0);
+	moor_user_close(test, user);
+}
+
 struct watcher {
 	struct ib_event_handler handler;
 	struct completion seen;
@@ -397,6 +417,7 @@ static void port_ah(struct kunit *test)
 
 static struct kunit_case port_cases[] = {
 	KUNIT_CASE(port_device),
+	KUNIT_CASE(port_device_dead),
 	KUNIT_CASE(port_states),
 	KUNIT_CASE(port_authority),
 	KUNIT_CASE_PARAM(port_gone, gone_gen_params),

@@ -23,6 +23,7 @@ def idle(where):
     before = device.counts()
     with device.Verbs() as verbs:
         verbs.make()
+        guest.ok(verbs("clock") == 0, f"{name}: it has a clock")
         said = device.dmesg_count("it has failed, or left the bus")
         guest.control("dead")
         guest.ok(verbs("fatal_event") == 0, f"{name}: processes hear of it")
@@ -30,6 +31,8 @@ def idle(where):
                  f"{name}: the log says so")
         guest.ok(verbs("reg") == device.EIO and verbs("cq") == device.EIO,
                  f"{name}: nothing new can be made")
+        guest.ok(verbs("clock") == device.EIO, f"{name}: it has no time any more")
+        guest.ok(verbs("query_device") == 0, f"{name}: what it could do is still known")
         guest.ok(not any(verbs(word) for word in
                          ("destroy_qp", "destroy_cq", "dereg", "dealloc_mw", "close")),
                  f"{name}: everything can be torn down")

@@ -307,6 +307,20 @@ static int do_port_state(void)
 	return err ? err : (int)attr.state;
 }
 
+static int do_clock(void)
+{
+	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+
+	return ibv_query_rt_values_ex(ctx, &values);
+}
+
+static int do_query_device(void)
+{
+	struct ibv_device_attr attr;
+
+	return ibv_query_device(ctx, &attr);
+}
+
 static int do_close(void)
 {
 	return ibv_close_device(ctx);
@@ -330,7 +344,8 @@ static const struct word calls[] = {
 	{ "no_cq_event", do_no_cq_event }, { "fatal_event", do_fatal_event },
 	{ "port_active_event", do_port_active_event },
 	{ "port_err_event", do_port_err_event },
-	{ "port_state", do_port_state }, { "close", do_close },
+	{ "port_state", do_port_state }, { "clock", do_clock },
+	{ "query_device", do_query_device }, { "close", do_close },
 };
 
 int main(void)

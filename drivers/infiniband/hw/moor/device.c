@@ -114,8 +114,9 @@ static int moor_query_device(struct ib_device *ibdev,
 		return err;
 	/* The register traps: it is read for who asks. */
 	if (udata && udata->outlen) {
-		if (!moor_is_dead(mdev))
-			resp.clock = moor_read64(mdev->regs, MOOR_REG_CLOCK);
+		if (moor_is_dead(mdev))
+			return -EIO;
+		resp.clock = moor_read64(mdev->regs, MOOR_REG_CLOCK);
 		err = ib_respond_udata(udata, resp);
 		if (err)
 			return err;
