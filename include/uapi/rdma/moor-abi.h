@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
  * Moor: what libibverbs' provider and the kernel driver exchange through
  * uverbs beside the common part. Multi-byte fields are in host order. Fields

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
  * Moor's own methods beside those that uverbs has: who holds an MR, why a
  * registration was refused, where a process finds on-NIC memory, and how far an SRQ
