@@ -118,6 +118,51 @@ static void key_fifo(struct kunit *test)
 	moor_keys_destroy(mdev);
 }
 
+/*
+ * The same while the counts of what was taken and freed wrap: indices are not a power
+ * of two, so that no other modulus than one keeps their places.
+ */
+static void key_counts_wrap(struct kunit *test)
+{
+	enum { INDICES = 100 };
+	struct moor_dev *mdev = key_dev(test, 12, INDICES);
+	struct moor_keys *keys = &mdev->keys;
+	struct moor_mr mr = {};
+	u32 all[INDICES], i, wrong = 0;
+
+	for (i = 0; i < INDICES; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		all[i] = mr.key;
+	}
+	/* None is free, so that it does not matter where the queue begins. */
+	KUNIT_ASSERT_EQ(test, keys->head, keys->tail);
+	keys->head = U32_MAX - INDICES - INDICES / 2;
+	keys->tail = keys->head;
+	for (i = 0; i < INDICES; i++)
+		moor_key_free(mdev, all[i]);
+	for (i = 0; i < 10 * INDICES; i++) {
+		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
+		wrong += moor_key_index(mdev, mr.key) !=
+			 MOOR_MR_INDEX_FIRST + i % INDICES;
+		KUNIT_ASSERT_EQ(test, moor_keys_used(keys), 1);
+		moor_key_free(mdev, mr.key);
+	}
+	KUNIT_EXPECT_LT(test, keys->head, INDICES * 10);
+	KUNIT_EXPECT_EQ(test, wrong, 0);
+	moor_keys_destroy(mdev);
+}
+
+/* A device may have no windows: its consumer range is empty. */
+static void key_no_consumer(struct kunit *test)
+{
+	struct moor_dev *mdev = key_dev(test, 12, (1U << 12) - MOOR_MR_INDEX_FIRST);
+	u32 key;
+
+	KUNIT_EXPECT_EQ(test, moor_key_alloc_consumer(mdev, &key), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, moor_keys_used(&mdev->mw_keys), 0);
+	moor_keys_destroy(mdev);
+}
+
 /* All indices can be had, each once; then ENOMEM; then again what was freed. */
 static void key_exhaustion(struct kunit *test)
 {
@@ -201,6 +246,8 @@ static struct kunit_case key_cases[] = {
 	KUNIT_CASE_PARAM(key_permutation, index_bits_gen_params),
 	KUNIT_CASE(key_consumer),
 	KUNIT_CASE(key_fifo),
+	KUNIT_CASE(key_counts_wrap),
+	KUNIT_CASE(key_no_consumer),
 	KUNIT_CASE(key_exhaustion),
 	KUNIT_CASE(key_entropy),
 	KUNIT_CASE(key_secret),

@@ -11,6 +11,7 @@
  */
 
 #include <linux/bitops.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 
@@ -30,7 +31,9 @@ static int moor_keys_fill(struct moor_keys *keys, u32 first, u32 size)
 	get_random_bytes(&keys->secret, sizeof(keys->secret));
 
 	keys->slots = kvzalloc_objs(*keys->slots, size);
-	keys->queue = kvzalloc_objs(*keys->queue, size);
+	/* The range of windows may be empty. */
+	keys->mask = size ? roundup_pow_of_two(size) - 1 : 0;
+	keys->queue = kvzalloc_objs(*keys->queue, keys->mask + 1);
 	if (!keys->slots || !keys->queue)
 		return -ENOMEM;
 	get_random_bytes(keys->queue, size * sizeof(*keys->queue));
@@ -119,7 +122,7 @@ static int moor_keys_take(struct moor_keys *keys, u32 *slot)
 
 	spin_lock(&keys->lock);
 	if (keys->head != keys->tail) {
-		*slot = keys->queue[keys->head % keys->size];
+		*slot = keys->queue[keys->head & keys->mask];
 		keys->head++;
 		err = 0;
 	}
@@ -238,7 +241,7 @@ void moor_key_free(struct moor_dev *mdev, u32 key)
 
 	spin_lock(&keys->lock);
 	WRITE_ONCE(keys->slots[slot].mr, NULL);
-	keys->queue[keys->tail % keys->size] = slot;
+	keys->queue[keys->tail & keys->mask] = slot;
 	keys->tail++;
 	spin_unlock(&keys->lock);
 }

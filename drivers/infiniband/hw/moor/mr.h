@@ -74,9 +74,11 @@ struct moor_key_slot {
  *	by every registration, so nothing is computed under it
  * @slots: by index; of one that is not free, its user's
  * @queue: free indices, the one that has been free longest at @head
- * @head: free-running
- * @tail: free-running
- * @size: entries of @queue
+ * @head: free-running, taken by @mask
+ * @tail: free-running, taken by @mask
+ * @mask: entries of @queue less one: a power of two of them, or places would jump
+ *	where @head and @tail wrap
+ * @size: indices, of which @queue has room for all
  * @first: index of @slots[0]
  * @nonce_bits: bits of a key that the nonce has
  * @nonce_shift: bits of a key below the nonce: the consumer's, or none
@@ -88,6 +90,7 @@ struct moor_keys {
 	u32 *queue;
 	u32 head;
 	u32 tail;
+	u32 mask;
 	u32 size;
 	u32 first;
 	u32 nonce_bits;
