@@ -369,6 +369,85 @@ static void mr_group_commit(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
+struct leaver {
+	struct moor_dev *mdev;
+	struct list_head revs;
+	struct completion done;
+};
+
+/* What the core's end of a process comes to. */
+static int leaver_thread(void *data)
+{
+	struct leaver *me = data;
+
+	moor_keys_revoke(me->mdev, &me->revs);
+	complete_all(&me->done);
+	return 0;
+}
+
+/* Whatever else is in the ring, the NIC looks no further than the second fence. */
+static void pause_after_two(struct fake_nic *nic, const struct moor_cmd *cmd,
+			    struct moor_cpl *answer)
+{
+	u32 before = *(u32 *)nic->behave.lie_arg;
+
+	if (nic->commands[MOOR_CMD_MR_REVOKE] == before + 2)
+		WRITE_ONCE(nic->behave.pause, true);
+}
+
+/*
+ * Whoever comes while many keys go at once has the next fence, which is shared, so
+ * that those many have none more for it.
+ */
+static void mr_many_keys_let_others_in(struct kunit *test)
+{
+	enum { MANY = 100 };
+	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct leaver leaver = { .mdev = mdev, .revs = LIST_HEAD_INIT(leaver.revs) };
+	u32 before = nic->commands[MOOR_CMD_MR_REVOKE], i;
+	struct ib_pd *pd = moor_kunit_pd(test);
+	struct worker worker = {};
+	struct ib_mr *mrs[MANY];
+
+	init_completion(&leaver.done);
+	init_completion(&worker.done);
+	worker.mr = moor_kunit_reg(pd, addr, PAGE_SIZE, addr, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, worker.mr);
+	for (i = 0; i < MANY; i++) {
+		mrs[i] = moor_kunit_reg(pd, addr, PAGE_SIZE, addr, 0);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mrs[i]);
+		moor_revocation_add(&to_mmr(mrs[i])->exit, mrs[i]->lkey, &leaver.revs);
+	}
+	nic->behave.lie_arg = &before;
+	nic->behave.lie = pause_after_two;
+	WRITE_ONCE(nic->behave.pause, true);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(leaver_thread, &leaver,
+						       "leaver"));
+	moor_kunit_wait(test, mutex_is_locked(&mdev->mrs.commit));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread, &worker,
+						       "dereg"));
+	/* His key is pending: he sleeps after that. */
+	moor_kunit_wait(test, wq_has_sleeper(&mdev->mrs.sent));
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&worker.done, 5 * HZ), 0);
+	KUNIT_EXPECT_FALSE(test, completion_done(&leaver.done));
+	nic->behave.lie = NULL;
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	wait_for_completion(&leaver.done);
+	wait_for_completion(&worker.done);
+	KUNIT_EXPECT_EQ(test, worker.err, 0);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before,
+			DIV_ROUND_UP(MANY + 1, MOOR_REVOKE_MAX_KEYS));
+	for (i = 0; i < MANY; i++)
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mrs[i]), 0);
+	KUNIT_EXPECT_EQ(test, mdev->mrs.num_pending, 0);
+	moor_kunit_pd_free(test, pd);
+}
+
 /* A fence that fails or does not come stops the device; then pages may go. */
 static void mr_fence_fails(struct kunit *test)
 {
@@ -510,6 +589,7 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_busy),
 	KUNIT_CASE(mr_fence_before_unpin),
 	KUNIT_CASE(mr_group_commit),
+	KUNIT_CASE(mr_many_keys_let_others_in),
 	KUNIT_CASE(mr_fence_fails),
 	KUNIT_CASE(mr_fence_times_out),
 	KUNIT_CASE(mr_dereg_dead),

@@ -115,15 +115,17 @@ struct moor_revocation {
 /**
  * struct moor_mr_table - the context table and its fences (HWI 6)
  * @entries: BAR2, write-combining
- * @pending_lock: protects @pending
+ * @pending_lock: protects @pending and @num_pending
  * @pending: revocations not yet sent
+ * @num_pending: of @pending
  * @commit: held by whoever sends the pending ones
  * @sent: who waits for one of his to be done, or for @commit, to send it himself
  */
 struct moor_mr_table {
 	struct moor_mr_context __iomem *entries;
-	spinlock_t pending_lock;	/* protects pending; a leaf */
+	spinlock_t pending_lock;	/* protects pending, num_pending; a leaf */
 	struct list_head pending;
+	u32 num_pending;
 	struct mutex commit;		/* held by who sends pending ones */
 	wait_queue_head_t sent;
 };

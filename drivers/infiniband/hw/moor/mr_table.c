@@ -151,6 +151,7 @@ static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 		cmd->key[count++] = cpu_to_le32(rev->key);
 		list_move_tail(&rev->list, batch);
 	}
+	mrs->num_pending -= count;
 	spin_unlock(&mrs->pending_lock);
 	return count;
 }
@@ -208,6 +209,45 @@ void moor_keys_wait_sent(struct moor_dev *mdev)
 	moor_commit_unlock(&mdev->mrs);
 }
 
+/*
+ * As many as fill the fence that is to take the last of them, and no more: whoever
+ * comes next waits for that fence, not for all that somebody else wants, and a fence
+ * that is shared costs none of its own.
+ */
+static struct moor_revocation *moor_revoke_hand_over(struct moor_mr_table *mrs,
+						     struct list_head *revs)
+{
+	struct moor_revocation *rev;
+
+	spin_lock(&mrs->pending_lock);
+	do {
+		rev = list_first_entry(revs, struct moor_revocation, list);
+		list_move_tail(&rev->list, &mrs->pending);
+	} while (++mrs->num_pending % MOOR_REVOKE_MAX_KEYS && !list_empty(revs));
+	spin_unlock(&mrs->pending_lock);
+	return rev;
+}
+
+/* First come, first sent: with @last are done all that were handed over before. */
+static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last)
+{
+	struct moor_mr_table *mrs = &mdev->mrs;
+	bool sends;
+
+	for (;;) {
+		sends = false;
+		/* Pairs with moor_revoke_batch(): what it is that is done. */
+		wait_event(mrs->sent, smp_load_acquire(&last->done) ||
+			   (sends = mutex_trylock(&mrs->commit)));
+		if (!sends)
+			return;
+		/* One, and then those go whom it has served. */
+		if (!last->done)
+			moor_revoke_batch(mdev);
+		moor_commit_unlock(mrs);
+	}
+}
+
 /**
  * moor_keys_revoke - take keys away and wait until nothing uses them
  * @mdev: device
@@ -222,27 +262,9 @@ void moor_keys_wait_sent(struct moor_dev *mdev)
  */
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
-	struct moor_mr_table *mrs = &mdev->mrs;
-	struct moor_revocation *last;
-	bool sends = false;
-
-	if (list_empty(revs))
-		return;
-	last = list_last_entry(revs, struct moor_revocation, list);
-	spin_lock(&mrs->pending_lock);
-	list_splice_tail_init(revs, &mrs->pending);
-	spin_unlock(&mrs->pending_lock);
-
-	/* First come, first sent: with the last of them all are done. */
-	might_lock(&mrs->commit);
-	/* Pairs with moor_revoke_batch(): what it is that is done. */
-	wait_event(mrs->sent, smp_load_acquire(&last->done) ||
-		   (sends = mutex_trylock(&mrs->commit)));
-	if (!sends)
-		return;
-	while (!last->done)
-		moor_revoke_batch(mdev);
-	moor_commit_unlock(mrs);
+	might_lock(&mdev->mrs.commit);
+	while (!list_empty(revs))
+		moor_revoke_wait(mdev, moor_revoke_hand_over(&mdev->mrs, revs));
 }
 
 /**
