@@ -483,6 +483,35 @@ static void mr_dereg_dead(struct kunit *test)
 	moor_region_free(test, region);
 }
 
+/*
+ * It dies between somebody's look at it and his publishing: of a channel that is
+ * frozen nothing is touched.
+ */
+static void mr_publish_dead(struct kunit *test)
+{
+	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev = test->priv;
+	struct moor_mr *mr = to_mmr(region->mr);
+	u32 fences = nic->fences;
+
+	mdev->pdev->error_state = pci_channel_io_frozen;
+	nic->behave.frozen = true;
+	moor_hw_kill(mdev, NULL);
+	moor_mr_publish(mdev, mr);
+	moor_mw_publish(mdev, mr->key, MOOR_MRC_TYPE_MW_1, mr->reg.pdn);
+	moor_fast_publish(mdev, mr->key, mr->reg.pdn, 1);
+	KUNIT_EXPECT_EQ(test, nic->fences, fences);
+	KUNIT_EXPECT_EQ_MSG(test, nic->violations, 0, "%s", nic->violation);
+	KUNIT_EXPECT_PTR_EQ(test, moor_get_dma_mr(region->pd, IB_ACCESS_LOCAL_WRITE),
+			    ERR_PTR(-EIO));
+	moor_region_free(test, region);
+	nic->behave.frozen = false;
+	mdev->pdev->error_state = pci_channel_io_normal;
+	/* It was out of reach for that. */
+	fake_nic_reset(nic);
+}
+
 /* All indices, ENOMEM, and all back; then a few thousand one by one. */
 static void mr_exhaustion(struct kunit *test)
 {
@@ -593,6 +622,7 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_fence_fails),
 	KUNIT_CASE(mr_fence_times_out),
 	KUNIT_CASE(mr_dereg_dead),
+	KUNIT_CASE(mr_publish_dead),
 	KUNIT_CASE(mr_exhaustion),
 	KUNIT_CASE(mr_dma),
 	KUNIT_CASE(mr_udata),

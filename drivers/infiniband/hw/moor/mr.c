@@ -415,7 +415,7 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
  *
  * The device honours such a key on QPs of the kernel alone (HWI MR-4).
  *
- * Return: the MR or an errno.
+ * Return: the MR or an errno; -EIO on a dead device.
  */
 struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access)
 {
@@ -424,6 +424,8 @@ struct ib_mr *moor_get_dma_mr(struct ib_pd *ibpd, int access)
 	struct moor_mr *mr;
 	int err;
 
+	if (moor_is_dead(mdev))
+		return ERR_PTR(-EIO);
 	err = moor_mr_check_access(moor_mr_supported(mdev), access, &why);
 	if (err)
 		return ERR_PTR(err);

@@ -53,12 +53,15 @@ static u64 moor_mr_valid_word(u32 key, u8 type, u8 generation)
 	       FIELD_PREP(MOOR_MRC_KEY, key);
 }
 
+/* Of a device that has died since the caller looked no BAR is touched any more. */
 static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
 				const struct moor_mr_context *body)
 {
 	void __iomem *entry = moor_mr_entry(mdev, key);
 	const size_t skip = offsetof(struct moor_mr_context, pd);
 
+	if (moor_is_dead(mdev))
+		return;
 	__iowrite64_copy(entry + skip, (const u8 *)body + skip,
 			 (sizeof(*body) - skip) / sizeof(u64));
 	/* The body before the word that makes it valid (HWI MR-7). */
@@ -94,7 +97,7 @@ void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 	moor_mr_write_entry(mdev, mr->key,
 			    moor_mr_valid_word(mr->key, mr->type,
 					       mr->generation), &body);
-	if (reg->access & MOOR_REMOTE_RIGHTS)
+	if (reg->access & MOOR_REMOTE_RIGHTS && !moor_is_dead(mdev))
 		moor_read32(mdev->regs, MOOR_REG_FENCE);
 }
 
