@@ -611,6 +611,33 @@ static void fast_failed(struct kunit *test)
 	pair_close(test, pair);
 }
 
+/* An MR that was looked up just before it went has no nodes any more to look at. */
+static void fast_failed_late(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	u32 index = moor_key_index(pair->mdev, fast->mr.key);
+	struct moor_node_pool *pool = &pair->mdev->nodes;
+	struct moor_fast_mr late;
+	u8 posted;
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	late = *fast;
+	posted = late.posted;
+	/* A full pool keeps no node. */
+	pool->count += S16_MAX;
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pool->count -= S16_MAX;
+	/* What is freed behind a grace period is there for him still. */
+	KUNIT_ASSERT_EQ(test, xa_err(xa_store(&pair->mdev->fast_mrs, index, &late,
+					      GFP_KERNEL)), 0);
+	moor_fast_failed(pair->qp, 0);
+	KUNIT_EXPECT_EQ(test, late.posted, !posted);
+	xa_erase(&pair->mdev->fast_mrs, index);
+	pair_close(test, pair);
+}
+
 /* A handler in a softirq may still ask for events when the core believes it gone. */
 static void kernel_softirq(struct kunit *test)
 {
@@ -647,6 +674,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(fast_tables),
 	KUNIT_CASE(fast_flush),
 	KUNIT_CASE(fast_failed),
+	KUNIT_CASE(fast_failed_late),
 	{}
 };
 

@@ -239,7 +239,7 @@ struct moor_dm {
  * struct moor_fast_mr - a memory region for fast registration
  * @mr: the region. Its registration is between the user and the device; its
  *	table is what @tables are taken from
- * @tables: a node each
+ * @tables: its nodes, a copy each: who looks the MR up by key may be late for them
  * @max_pages: that there is room for
  * @num_pages: mapped last
  * @mapped: the table that was mapped last; the user serialises the MR's use
@@ -248,7 +248,7 @@ struct moor_dm {
  */
 struct moor_fast_mr {
 	struct moor_mr mr;
-	struct moor_node *tables[2];
+	struct moor_node tables[2];
 	u32 max_pages;
 	u32 num_pages;
 	u8 mapped;

@@ -55,8 +55,8 @@ struct ib_mr *moor_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	if (err)
 		goto free_mr;
 	node = fast->mr.reg.table.nodes;
-	fast->tables[0] = node;
-	fast->tables[1] = node->next;
+	fast->tables[0] = *node;
+	fast->tables[1] = *node->next;
 	fast->max_pages = max_num_sg;
 	fast->mr.type = MOOR_MRC_TYPE_FAST_REG;
 	fast->mr.reg.pdn = to_mpd(ibpd)->pdn;
@@ -93,7 +93,7 @@ void moor_fast_free(struct moor_dev *mdev, struct moor_mr *mr)
 	xa_erase(&mdev->fast_mrs, moor_key_index(mdev, mr->key));
 	moor_key_free(mdev, mr->key);
 	moor_table_free(mdev, &mr->reg.table);
-	/* Whoever looks it up by key sees it for a moment longer. */
+	/* Whoever looks it up by key sees it for a moment longer, but no node of it. */
 	kfree_rcu(to_fast_mr(&mr->ibmr), rcu);
 }
 
@@ -104,7 +104,7 @@ static int moor_fast_set_page(struct ib_mr *ibmr, u64 addr)
 	if (unlikely(fast->num_pages == fast->max_pages))
 		return -ENOMEM;
 	/* Who may write is said by the rights: which way is not known here. */
-	fast->tables[fast->mapped]->pte[fast->num_pages++] =
+	fast->tables[fast->mapped].pte[fast->num_pages++] =
 		cpu_to_le64(addr | MOOR_PTE_PRESENT | MOOR_PTE_WRITABLE |
 			    MOOR_PTE_LEAF);
 	return 0;
@@ -163,7 +163,7 @@ int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr)
 	reg->access = cpu_to_le32(access);
 	reg->length = cpu_to_le64(wr->mr->length);
 	reg->xlat = (struct moor_xlat){
-		.root = cpu_to_le64(fast->tables[fast->mapped]->dma |
+		.root = cpu_to_le64(fast->tables[fast->mapped].dma |
 				    MOOR_PTE_PRESENT),
 		.offset = cpu_to_le64(wr->mr->iova & (wr->mr->page_size - 1)),
 		.levels = 1,
@@ -188,7 +188,7 @@ static void moor_fast_take_back(struct moor_fast_mr *fast,
 {
 	u64 node = le64_to_cpu(reg->xlat.root) & MOOR_PTE_ADDR;
 
-	if (node == fast->tables[fast->posted]->dma)
+	if (node == fast->tables[fast->posted].dma)
 		fast->posted = !fast->posted;
 }
 
