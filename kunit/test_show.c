@@ -29,7 +29,7 @@ static char *file_text(struct kunit *test, const char *name)
 
 	KUNIT_ASSERT_NOT_NULL(test, text);
 	snprintf(path, sizeof(path), "/sys/kernel/debug/" KBUILD_MODNAME "/%s/%s",
-		 dev_name(&mdev->ibdev.dev), name);
+		 pci_name(mdev->pdev), name);
 	file = moor_kunit_open(path, O_RDONLY);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
 	while ((got = file->f_op->read(file, (char __user *)page, PAGE_SIZE,

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -227,11 +228,19 @@ static void print_row(char *heading, char *row)
 /* Print what the driver shows of this MR. */
 static void show_context(const char *device, uint32_t key)
 {
-	char path[256], heading[512], row[512], wanted[16];
+	char path[512], function[256], heading[512], row[512], wanted[16];
 	bool found = false;
 	FILE *file;
+	ssize_t n;
 
-	snprintf(path, sizeof(path), "/sys/kernel/debug/moor/%s/mr", device);
+	/* The driver's files are by PCI address, the last part of this link. */
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", device);
+	n = readlink(path, function, sizeof(function) - 1);
+	if (n < 0)
+		fail("%s: %s", path, strerror(errno));
+	function[n] = 0;
+	snprintf(path, sizeof(path), "/sys/kernel/debug/moor/%s/mr",
+		 strrchr(function, '/') + 1);
 	snprintf(wanted, sizeof(wanted), "%08" PRIx32, key);
 	file = fopen(path, "r");
 	if (!file || !fgets(heading, sizeof(heading), file))

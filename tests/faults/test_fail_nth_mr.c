@@ -202,7 +202,7 @@ static int levels(size_t length)
 
 	snprintf(line, sizeof(line),
 		 "awk '$8 == \"%#zx\" { print $10 }' /sys/kernel/debug/moor/%s/mr", length,
-		 nic_name());
+		 nic_address());
 	pipe = popen(line, "r");
 	if (!pipe || fscanf(pipe, "%d", &n) != 1)
 		tap_diag("%s", line);

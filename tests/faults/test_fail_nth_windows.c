@@ -222,7 +222,7 @@ static void walk_debugfs(const char *file)
 
 	snprintf(name, sizeof(name), "read debugfs' %s", file);
 	snprintf(debugfs_file, sizeof(debugfs_file), "/sys/kernel/debug/moor/%s/%s",
-		 nic_name(), file);
+		 nic_address(), file);
 	walk(&(struct path){ .name = name, .call = read_debugfs });
 }
 

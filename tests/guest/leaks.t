@@ -25,7 +25,7 @@ NOISE = 1 << 20
 
 def live_mrs():
     """MRs that the driver knows, the kernel's own included."""
-    lines = guest.read("/sys/kernel/debug/moor/moor0/mr").splitlines()
+    lines = guest.read(f"/sys/kernel/debug/moor/{guest.functions()[0]}/mr").splitlines()
     return len(lines) - 1
 
 

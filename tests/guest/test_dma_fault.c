@@ -18,6 +18,7 @@
 #include <linux/types.h>
 #include <moor/moor_hw.h>
 
+#include "holdings.h"
 #include "tap.h"
 #include "window.h"
 
@@ -50,7 +51,7 @@ static uint32_t pd_number(void)
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/moor/%s/mr",
-		 ibv_get_device_name(pair.ctx->device));
+		 nic_address());
 	file = fopen(path, "r");
 	while (file && fgets(row, sizeof(row), file)) {
 		if (sscanf(row, "%x %x %u %u %u", &lkey, &rkey, &type,

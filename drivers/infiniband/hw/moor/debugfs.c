@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debugfs, in moor/<device>/: "mr" lists the live MRs with their context entries
- * and the shapes of their tables, "windows" the bound windows and whose they are,
- * "refusals" the last registrations that failed; "command_timeout_ms" may be
- * changed.
+ * debugfs, in moor/<PCI function>/, as verbs devices are renamed: "mr" lists the live
+ * MRs with their context entries and the shapes of their tables, "windows" the bound
+ * windows and whose they are, "refusals" the last registrations that failed;
+ * "command_timeout_ms" may be changed.
  */
 
 #include <linux/debugfs.h>
@@ -181,7 +181,7 @@ void moor_debugfs_exit(void)
 
 void moor_debugfs_add(struct moor_dev *mdev)
 {
-	mdev->debugfs = debugfs_create_dir(dev_name(&mdev->ibdev.dev),
+	mdev->debugfs = debugfs_create_dir(pci_name(mdev->pdev),
 					   moor_debugfs_root);
 	debugfs_create_u32("command_timeout_ms", 0600, mdev->debugfs,
 			   &mdev->cmdq.timeout_ms);
