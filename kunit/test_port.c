@@ -415,6 +415,23 @@ static void port_ah(struct kunit *test)
 	moor_user_close(test, user);
 }
 
+/* Whatever MTU the interface may have, there is a path MTU. */
+static void port_mtu(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct net_device *netdev = mdev->netdev;
+
+	rtnl_lock();
+	KUNIT_EXPECT_EQ(test, dev_set_mtu(netdev, 351), -EINVAL);
+	KUNIT_EXPECT_EQ(test, moor_port_mtu(mdev), IB_MTU_4096);
+	KUNIT_EXPECT_EQ(test, dev_set_mtu(netdev, 352), 0);
+	KUNIT_EXPECT_EQ(test, moor_port_mtu(mdev), IB_MTU_256);
+	KUNIT_EXPECT_EQ(test, dev_set_mtu(netdev, 4201), -EINVAL);
+	KUNIT_EXPECT_EQ(test, dev_set_mtu(netdev, 4200), 0);
+	KUNIT_EXPECT_EQ(test, moor_port_mtu(mdev), IB_MTU_4096);
+	rtnl_unlock();
+}
+
 static struct kunit_case port_cases[] = {
 	KUNIT_CASE(port_device),
 	KUNIT_CASE(port_device_dead),
@@ -424,6 +441,7 @@ static struct kunit_case port_cases[] = {
 	KUNIT_CASE(port_fatal_event),
 	KUNIT_CASE(port_many_events),
 	KUNIT_CASE(port_netdev),
+	KUNIT_CASE(port_mtu),
 	KUNIT_CASE(port_gids),
 	KUNIT_CASE(port_pd),
 	KUNIT_CASE(port_ah),

@@ -7,11 +7,19 @@
 
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#include <rdma/ib_pack.h>
 
 #include "moor.h"
 
 /* Room for a path MTU of 4096 and RoCE's headers: iboe_get_mtu() finds it. */
 #define MOOR_NETDEV_MTU	4200
+/*
+ * The least path MTU and the headers that iboe_get_mtu() leaves room for: with less
+ * there is none, and no queue pair could be set up.
+ */
+#define MOOR_NETDEV_MIN_MTU	(256 + IB_GRH_BYTES + IB_UDP_BYTES +		\
+				 IB_BTH_BYTES + IB_EXT_XRC_BYTES +		\
+				 IB_EXT_ATOMICETH_BYTES + IB_ICRC_BYTES)
 
 struct moor_netdev {
 	struct pci_dev *pdev;
@@ -88,6 +96,7 @@ int moor_netdev_create(struct moor_function *function,
 	eth_hw_addr_set(netdev, caps->mac);
 	netdev->netdev_ops = &moor_netdev_ops;
 	netdev->ethtool_ops = &moor_ethtool_ops;
+	netdev->min_mtu = MOOR_NETDEV_MIN_MTU;
 	netdev->max_mtu = MOOR_NETDEV_MTU;
 	netdev->mtu = MOOR_NETDEV_MTU;
 	netif_carrier_off(netdev);
