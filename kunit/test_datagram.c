@@ -308,6 +308,50 @@ static void datagram_gsi_refused(struct kunit *test)
 	datagram_close(test, user);
 }
 
+/* A queue pair with as many SGEs as are announced, in WQEs of the largest kind. */
+static void most_sges(struct kunit *test, enum ib_qp_type type, u32 sges)
+{
+	struct moor_dev *mdev = test->priv;
+	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
+	struct ib_qp_init_attr attr = {
+		.qp_type = type, .cap = { 4, 4, sges, 30, 0 },
+	};
+	struct ib_pd *pd = ib_alloc_pd(&mdev->ibdev, 0);
+	struct ib_qp *qp;
+
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_send_sge, sges);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_recv_sge, 30);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
+	attr.send_cq = ib_create_cq(&mdev->ibdev, NULL, NULL, NULL, &cq_attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, attr.send_cq);
+	attr.recv_cq = attr.send_cq;
+	qp = ib_create_qp(pd, &attr);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), 0);
+	if (!IS_ERR(qp)) {
+		KUNIT_EXPECT_EQ(test, to_mqp(qp)->kernel.sq.log_stride,
+				MOOR_MAX_LOG_STRIDE);
+		KUNIT_EXPECT_EQ(test, ib_destroy_qp(qp), 0);
+	}
+	ib_destroy_cq(attr.send_cq);
+	ib_dealloc_pd(pd);
+}
+
+/* What a NIC announces at the most fits into a WQE of each type that it has. */
+static void datagram_most_sges(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	nic->behave.odd_register = MOOR_REG_MAX_SGE;
+	nic->behave.odd_value = 30;
+	moor_kunit_replug(test, 0);
+	most_sges(test, IB_QPT_UD, 27);
+	most_sges(test, IB_QPT_RC, 27);
+	moor_kunit_replug(test, MOOR_FEATURE_UD);
+	most_sges(test, IB_QPT_RC, 29);
+	moor_kunit_replug(test, MOOR_FEATURE_XRC);
+	most_sges(test, IB_QPT_RC, 30);
+}
+
 static void datagram_absent(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_UD);
@@ -328,6 +372,7 @@ static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(datagram_group),
 	KUNIT_CASE(datagram_gsi),
 	KUNIT_CASE(datagram_gsi_refused),
+	KUNIT_CASE(datagram_most_sges),
 	KUNIT_CASE(datagram_absent),
 	{}
 };

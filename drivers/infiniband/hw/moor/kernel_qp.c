@@ -39,6 +39,10 @@ static void moor_kernel_wq_release(struct moor_dev *mdev,
 	kvfree(wq->wr_id);
 }
 
+/* The one is as good as the other: an atomic has one SGE, whatever else is asked for. */
+static_assert(sizeof(struct moor_wqe_reg) >=
+	      sizeof(struct moor_wqe_atomic) + sizeof(struct moor_sge));
+
 /*
  * Depths and strides that hold what is asked for, and the segment of REG_MR, or that of
  * an address.
@@ -47,8 +51,7 @@ static void moor_kernel_qp_sizes(const struct moor_qp *qp,
 				 const struct ib_qp_cap *cap,
 				 struct moor_create_qp_req *req)
 {
-	u32 payload = max3(cap->max_send_sge * sizeof(struct moor_sge) +
-			   sizeof(struct moor_wqe_atomic),
+	u32 payload = max3(cap->max_send_sge * sizeof(struct moor_sge),
 			   cap->max_inline_data, sizeof(struct moor_wqe_reg));
 
 	if (moor_qp_is_ud(qp))
