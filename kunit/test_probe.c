@@ -83,36 +83,19 @@ struct odd {
 /* Nothing of the kind may be used as an index, a shift or a length later. */
 static const struct odd odds[] = {
 	{ "no 4 KiB pages", MOOR_REG_PAGE_SIZES, 1 << 21 },
+	{ "pages of 2 KiB", MOOR_REG_PAGE_SIZES, 3 << 11 },
+	{ "pages of a byte", MOOR_REG_PAGE_SIZES, 1 << 12 | 1 },
+	{ "no NODE_GUID", MOOR_REG_NODE_GUID, 0 },
 	{ "MAC of zeros", MOOR_REG_MAC, 0 },
 	{ "multicast MAC", MOOR_REG_MAC, 1 },
-	{ "MR_INDEX_BITS 11", MOOR_REG_MR_INDEX_BITS, 11 },
-	{ "MR_INDEX_BITS 21", MOOR_REG_MR_INDEX_BITS, 21 },
 	{ "MR_INDEX_BITS beyond BAR2", MOOR_REG_MR_INDEX_BITS, 13 },
 	{ "MR_INDEX_BITS all ones", MOOR_REG_MR_INDEX_BITS, U32_MAX },
-	{ "MR_CONSUMER_FIRST 2", MOOR_REG_MR_CONSUMER_FIRST, 2 },
 	{ "MR_CONSUMER_FIRST too large", MOOR_REG_MR_CONSUMER_FIRST, 4097 },
-	{ "QP_INDEX_BITS 25", MOOR_REG_QP_INDEX_BITS, 25 },
-	{ "QP_INDEX_BITS 0", MOOR_REG_QP_INDEX_BITS, 0 },
-	{ "SRQ_INDEX_BITS 0", MOOR_REG_SRQ_INDEX_BITS, 0 },
-	{ "SRQ_INDEX_BITS 25", MOOR_REG_SRQ_INDEX_BITS, 25 },
-	{ "no filter", MOOR_REG_MAX_FILTER, 0 },
-	{ "MAX_FILTER all ones", MOOR_REG_MAX_FILTER, U32_MAX },
-	{ "no CQ", MOOR_REG_MAX_CQ, 0 },
-	{ "MAX_CQ all ones", MOOR_REG_MAX_CQ, U32_MAX },
-	{ "too few EQs", MOOR_REG_MAX_EQ, 2 },
-	{ "EQs beyond the slots", MOOR_REG_MAX_EQ, 121 },
-	{ "MAX_LOG_WQE 32", MOOR_REG_MAX_LOG_WQE, 32 },
-	{ "no SGE", MOOR_REG_MAX_SGE, 0 },
-	{ "MAX_INLINE beyond a WQE", MOOR_REG_MAX_INLINE, 513 },
-	{ "MAX_LOG_CQE 0", MOOR_REG_MAX_LOG_CQE, 0 },
-	{ "MAX_LOG_CQE 32", MOOR_REG_MAX_LOG_CQE, 32 },
-	{ "no GID", MOOR_REG_MAX_GID, 0 },
-	{ "MAX_RD_ATOMIC 256", MOOR_REG_MAX_RD_ATOMIC, 256 },
-	{ "MAX_LOG_CMD 0", MOOR_REG_MAX_LOG_CMD, 0 },
-	{ "MAX_LOG_EQE 0", MOOR_REG_MAX_LOG_EQE, 0 },
-	{ "two vectors", MOOR_REG_NUM_VECTORS, 2 },
-	{ "one doorbell page", MOOR_REG_DB_PAGES, 1 },
-	{ "doorbell pages beyond BAR4", MOOR_REG_DB_PAGES, 1 << 20 },
+	{ "NULL_LKEY of index 0", MOOR_REG_NULL_LKEY, FAKE_NULL_LKEY - 1 },
+	{ "NULL_LKEY of index 2", MOOR_REG_NULL_LKEY, 2 * FAKE_NULL_LKEY },
+	{ "MAX_MR_SIZE below a page", MOOR_REG_MAX_MR_SIZE, MOOR_PAGE_SIZE - 1 },
+	{ "MAX_MR_SIZE above 2^63", MOOR_REG_MAX_MR_SIZE, BIT_ULL(63) + 1 },
+	{ "doorbell pages beyond BAR4", MOOR_REG_DB_PAGES, FAKE_DB_PAGES + 1 },
 	{ "doorbell pages all ones", MOOR_REG_DB_PAGES, U32_MAX },
 	{ "KICK_OFFSET not aligned", MOOR_REG_KICK_OFFSET, FAKE_KICK_OFFSET + 8 },
 	{ "KICK_OFFSET within the doorbells", MOOR_REG_KICK_OFFSET, 4096 },
@@ -133,14 +116,86 @@ static void odd_desc(const struct odd *odd, char *desc)
 
 KUNIT_ARRAY_PARAM(odd, odds, odd_desc);
 
+static bool probes_showing(struct kunit *test, u32 reg, u64 value, u64 no_features)
+{
+	struct fake_nic *nic = fake_nic_new(test);
+
+	nic->behave.odd_register = reg;
+	nic->behave.odd_value = value;
+	nic->behave.no_features = no_features;
+	return probes(test, nic);
+}
+
 static void probe_odd_register(struct kunit *test)
 {
 	const struct odd *odd = test->param_value;
-	struct fake_nic *nic = fake_nic_new(test);
 
-	nic->behave.odd_register = odd->reg;
-	nic->behave.odd_value = odd->value;
-	KUNIT_EXPECT_FALSE(test, probes(test, nic));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, odd->reg, odd->value, 0));
+}
+
+/* Ranges of the document's table (HWI 4). */
+struct limits {
+	const char *name;
+	u32 reg;
+	u32 least;
+	u32 most;
+	bool fits;		/* this NIC can do with either */
+};
+
+static const struct limits all_limits[] = {
+	{ "MR_INDEX_BITS", MOOR_REG_MR_INDEX_BITS, 12, 20 },
+	{ "MR_CONSUMER_FIRST", MOOR_REG_MR_CONSUMER_FIRST, 3, 1 << 12, true },
+	{ "MAX_MSG_SIZE", MOOR_REG_MAX_MSG_SIZE, 1 << 12, 1U << 31, true },
+	{ "QP_INDEX_BITS", MOOR_REG_QP_INDEX_BITS, 2, 24, true },
+	{ "MAX_CQ", MOOR_REG_MAX_CQ, 1, 1 << 24, true },
+	{ "MAX_EQ", MOOR_REG_MAX_EQ, 3, 120, true },
+	{ "MAX_LOG_WQE", MOOR_REG_MAX_LOG_WQE, 0, 24, true },
+	{ "MAX_SGE", MOOR_REG_MAX_SGE, 1, 30, true },
+	{ "MAX_INLINE", MOOR_REG_MAX_INLINE, 0, 480, true },
+	{ "MAX_LOG_CQE", MOOR_REG_MAX_LOG_CQE, 1, 24, true },
+	{ "MAX_GID", MOOR_REG_MAX_GID, 1, 255, true },
+	{ "MAX_RD_ATOMIC", MOOR_REG_MAX_RD_ATOMIC, 1, 255, true },
+	{ "MAX_LOG_CMD", MOOR_REG_MAX_LOG_CMD, 1, 16 },
+	{ "MAX_LOG_EQE", MOOR_REG_MAX_LOG_EQE, 7, 24 },
+	{ "NUM_VECTORS", MOOR_REG_NUM_VECTORS, 3, 1024, true },
+	{ "DB_PAGES", MOOR_REG_DB_PAGES, 2, 1 << 19 },
+	{ "SRQ_INDEX_BITS", MOOR_REG_SRQ_INDEX_BITS, 2, 24, true },
+	{ "MAX_FILTER", MOOR_REG_MAX_FILTER, 1, 1 << 24, true },
+};
+
+static void limits_desc(const struct limits *limits, char *desc)
+{
+	strscpy(desc, limits->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(limits, all_limits, limits_desc);
+
+/* What is in the range is taken, the next on either side is not. */
+static void probe_limits(struct kunit *test)
+{
+	const struct limits *limits = test->param_value;
+
+	if (limits->least)
+		KUNIT_EXPECT_FALSE(test, probes_showing(test, limits->reg,
+							limits->least - 1, 0));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, limits->reg, limits->most + 1, 0));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, limits->reg, U32_MAX, 0));
+	if (!limits->fits)
+		return;
+	/* Without datagrams nobody has queues at once. */
+	KUNIT_EXPECT_TRUE(test, probes_showing(test, limits->reg, limits->least,
+					       MOOR_FEATURE_UD));
+	KUNIT_EXPECT_TRUE(test, probes_showing(test, limits->reg, limits->most,
+					       MOOR_FEATURE_UD));
+}
+
+/* Without the feature that it is of a register means nothing. */
+static void probe_meaningless(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, probes_showing(test, MOOR_REG_SRQ_INDEX_BITS, 0,
+					       MOOR_FEATURE_SRQ | MOOR_FEATURE_XRC));
+	KUNIT_EXPECT_TRUE(test, probes_showing(test, MOOR_REG_MAX_FILTER, 0,
+					       MOOR_FEATURE_UD));
 }
 
 static void probe_attributes(struct kunit *test)
@@ -190,6 +245,8 @@ static struct kunit_case probe_cases[] = {
 	KUNIT_CASE(probe_command_fails),
 	KUNIT_CASE(probe_small_bar),
 	KUNIT_CASE_PARAM(probe_odd_register, odd_gen_params),
+	KUNIT_CASE_PARAM(probe_limits, limits_gen_params),
+	KUNIT_CASE(probe_meaningless),
 	KUNIT_CASE(probe_attributes),
 	KUNIT_CASE(remove_surprise),
 	{}

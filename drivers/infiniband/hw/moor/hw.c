@@ -6,7 +6,7 @@
 
 #include <linux/etherdevice.h>
 #include <linux/iopoll.h>
-#include <linux/log2.h>
+#include <linux/sizes.h>
 
 #include "moor.h"
 #include "regs.h"
@@ -70,6 +70,61 @@ int moor_hw_reset(struct moor_dev *mdev)
 	return err;
 }
 
+/**
+ * struct moor_hw_cap - a register of four bytes, and what it may show (HWI 4)
+ * @name: of it
+ * @reg: its offset
+ * @field: where &struct moor_caps has it
+ * @least: that it may show
+ * @most: that it may show
+ * @feature: without which it means nothing, or 0
+ */
+struct moor_hw_cap {
+	const char *name;
+	u32 reg;
+	u32 field;
+	u32 least;
+	u32 most;
+	u64 feature;
+};
+
+#define MOOR_HW_CAP(_name, _field, _least, _most, _feature) {		\
+	.name = #_name,							\
+	.reg = MOOR_REG_##_name,					\
+	.field = offsetof(struct moor_caps, _field) +			\
+		 BUILD_BUG_ON_ZERO(sizeof_field(struct moor_caps, _field) != \
+				   sizeof(u32)),			\
+	.least = _least,						\
+	.most = _most,							\
+	.feature = _feature,						\
+}
+
+static const struct moor_hw_cap moor_hw_caps[] = {
+	MOOR_HW_CAP(MR_INDEX_BITS, mr_index_bits, 12, 20, 0),
+	MOOR_HW_CAP(MR_CONSUMER_FIRST, mr_consumer_first, 3, 1 << 20, 0),
+	MOOR_HW_CAP(MAX_MSG_SIZE, max_msg_size, 1 << 12, 1U << 31, 0),
+	MOOR_HW_CAP(QP_INDEX_BITS, qp_index_bits, 2, 24, 0),
+	MOOR_HW_CAP(MAX_CQ, max_cq, 1, 1 << 24, 0),
+	MOOR_HW_CAP(MAX_EQ, max_eq, 3, 120, 0),
+	MOOR_HW_CAP(MAX_LOG_WQE, max_log_wqe, 0, 24, 0),
+	MOOR_HW_CAP(MAX_SGE, max_sge, 1, 30, 0),
+	MOOR_HW_CAP(MAX_INLINE, max_inline, 0, 480, 0),
+	MOOR_HW_CAP(MAX_LOG_CQE, max_log_cqe, 1, 24, 0),
+	MOOR_HW_CAP(MAX_GID, max_gid, 1, 255, 0),
+	MOOR_HW_CAP(MAX_RD_ATOMIC, max_rd_atomic, 1, 255, 0),
+	MOOR_HW_CAP(MAX_LOG_CMD, max_log_cmd, 1, 16, 0),
+	MOOR_HW_CAP(MAX_LOG_EQE, max_log_eqe, 7, 24, 0),
+	MOOR_HW_CAP(NUM_VECTORS, num_vectors, 3, 1024, 0),
+	MOOR_HW_CAP(DB_PAGES, db_pages, 2, 1 << 19, 0),
+	MOOR_HW_CAP(SRQ_INDEX_BITS, srq_index_bits, 2, 24, MOOR_FEATURE_SRQ),
+	MOOR_HW_CAP(MAX_FILTER, max_filter, 1, 1 << 24, MOOR_FEATURE_UD),
+};
+
+static u32 *moor_hw_cap_of(struct moor_caps *caps, const struct moor_hw_cap *cap)
+{
+	return (void *)caps + cap->field;
+}
+
 static void moor_hw_fetch_caps(struct moor_dev *mdev)
 {
 	struct moor_caps *caps = &mdev->caps;
@@ -77,36 +132,37 @@ static void moor_hw_fetch_caps(struct moor_dev *mdev)
 	u64 mac;
 	int i;
 
+	for (i = 0; i < ARRAY_SIZE(moor_hw_caps); i++)
+		*moor_hw_cap_of(caps, &moor_hw_caps[i]) =
+			moor_read32(regs, moor_hw_caps[i].reg);
 	caps->features = moor_read64(regs, MOOR_REG_FEATURES);
 	caps->page_sizes = moor_read64(regs, MOOR_REG_PAGE_SIZES);
 	caps->node_guid = moor_read64(regs, MOOR_REG_NODE_GUID);
 	mac = moor_read64(regs, MOOR_REG_MAC);
 	for (i = 0; i < ETH_ALEN; i++)
 		caps->mac[i] = mac >> (8 * i);
-	caps->mr_index_bits = moor_read32(regs, MOOR_REG_MR_INDEX_BITS);
-	caps->mr_consumer_first = moor_read32(regs, MOOR_REG_MR_CONSUMER_FIRST);
 	caps->null_lkey = moor_read32(regs, MOOR_REG_NULL_LKEY);
-	caps->max_msg_size = moor_read32(regs, MOOR_REG_MAX_MSG_SIZE);
-	caps->qp_index_bits = moor_read32(regs, MOOR_REG_QP_INDEX_BITS);
-	caps->max_cq = moor_read32(regs, MOOR_REG_MAX_CQ);
-	caps->max_eq = moor_read32(regs, MOOR_REG_MAX_EQ);
-	caps->max_log_wqe = moor_read32(regs, MOOR_REG_MAX_LOG_WQE);
-	caps->max_sge = moor_read32(regs, MOOR_REG_MAX_SGE);
-	caps->max_inline = moor_read32(regs, MOOR_REG_MAX_INLINE);
-	caps->max_log_cqe = moor_read32(regs, MOOR_REG_MAX_LOG_CQE);
-	caps->max_gid = moor_read32(regs, MOOR_REG_MAX_GID);
-	caps->max_rd_atomic = moor_read32(regs, MOOR_REG_MAX_RD_ATOMIC);
-	caps->max_log_cmd = moor_read32(regs, MOOR_REG_MAX_LOG_CMD);
-	caps->max_log_eqe = moor_read32(regs, MOOR_REG_MAX_LOG_EQE);
-	caps->num_vectors = moor_read32(regs, MOOR_REG_NUM_VECTORS);
 	caps->max_mr_size = moor_read64(regs, MOOR_REG_MAX_MR_SIZE);
-	caps->db_pages = moor_read32(regs, MOOR_REG_DB_PAGES);
 	caps->kick_offset = moor_read32(regs, MOOR_REG_KICK_OFFSET);
-	caps->srq_index_bits = moor_read32(regs, MOOR_REG_SRQ_INDEX_BITS);
-	caps->max_filter = moor_read32(regs, MOOR_REG_MAX_FILTER);
 	caps->dm_offset = moor_read64(regs, MOOR_REG_DM_OFFSET);
 	caps->dm_size = caps->features & MOOR_FEATURE_DM ?
 			moor_read64(regs, MOOR_REG_DM_SIZE) : 0;
+}
+
+static const char *moor_hw_bad_range(struct moor_caps *caps)
+{
+	const struct moor_hw_cap *cap;
+	u32 value;
+
+	for (cap = moor_hw_caps;
+	     cap < moor_hw_caps + ARRAY_SIZE(moor_hw_caps); cap++) {
+		value = *moor_hw_cap_of(caps, cap);
+		if (cap->feature && !(caps->features & cap->feature))
+			continue;
+		if (value < cap->least || value > cap->most)
+			return cap->name;
+	}
+	return NULL;
 }
 
 /* On-NIC memory lies behind the kick pages and ends inside BAR4. */
@@ -128,56 +184,43 @@ static const char *moor_hw_bad_dm(const struct moor_dev *mdev)
 	return NULL;
 }
 
-/* A capability outside what the interface allows; the first one is named. */
-static const char *moor_hw_bad_cap(const struct moor_dev *mdev)
+/* Context table and keys (HWI 6), after their ranges. */
+static const char *moor_hw_bad_table(const struct moor_dev *mdev)
 {
 	const struct moor_caps *caps = &mdev->caps;
-	u64 db_bytes = (u64)caps->db_pages * MOOR_PAGE_SIZE;
 
-	if (!(caps->page_sizes & MOOR_PAGE_SIZE))
-		return "PAGE_SIZES";
-	if (!is_valid_ether_addr(caps->mac))
-		return "MAC";
-	if (caps->mr_index_bits < 12 || caps->mr_index_bits > 20 ||
-	    pci_resource_len(mdev->pdev, MOOR_BAR_MR) <
+	if (pci_resource_len(mdev->pdev, MOOR_BAR_MR) <
 	    sizeof(struct moor_mr_context) << caps->mr_index_bits)
 		return "MR_INDEX_BITS";
-	if (caps->mr_consumer_first <= MOOR_MR_INDEX_FIRST ||
-	    caps->mr_consumer_first > 1U << caps->mr_index_bits)
+	if (caps->mr_consumer_first > 1U << caps->mr_index_bits)
 		return "MR_CONSUMER_FIRST";
-	if (caps->qp_index_bits < 2 || caps->qp_index_bits > 24)
-		return "QP_INDEX_BITS";
-	if (caps->features & MOOR_FEATURE_SRQ &&
-	    (!caps->srq_index_bits || caps->srq_index_bits > 24))
-		return "SRQ_INDEX_BITS";
-	if (caps->features & MOOR_FEATURE_UD &&
-	    (!caps->max_filter || caps->max_filter > 1U << 24))
-		return "MAX_FILTER";
-	if (!caps->max_cq || caps->max_cq > S32_MAX)
-		return "MAX_CQ";
-	if (caps->max_eq <= MOOR_EQ_COMPLETION ||
-	    caps->max_eq > MOOR_DB_SLOT_KERNEL_FIRST - MOOR_DB_SLOT_EQ_CONSUMER)
-		return "MAX_EQ";
-	if (caps->max_log_wqe > 24)
-		return "MAX_LOG_WQE";
-	if (!caps->max_sge || caps->max_sge > U8_MAX)
-		return "MAX_SGE";
-	if (caps->max_inline > 1U << MOOR_MAX_LOG_STRIDE)
-		return "MAX_INLINE";
-	if (caps->max_log_cqe < 1 || caps->max_log_cqe > 24)
-		return "MAX_LOG_CQE";
-	if (!caps->max_gid || caps->max_gid > U8_MAX)
-		return "MAX_GID";
-	if (caps->max_rd_atomic > U8_MAX)
-		return "MAX_RD_ATOMIC";
-	if (caps->max_log_cmd < 1)
-		return "MAX_LOG_CMD";
-	if (caps->max_log_eqe < 7)
-		return "MAX_LOG_EQE";
-	if (caps->num_vectors <= MOOR_VECTOR_ASYNC + 1)
-		return "NUM_VECTORS";
-	if (caps->db_pages < 2)
-		return "DB_PAGES";
+	if (caps->null_lkey >> (32 - caps->mr_index_bits) != MOOR_MR_INDEX_NULL)
+		return "NULL_LKEY";
+	if (caps->max_mr_size < SZ_4K || caps->max_mr_size > BIT_ULL(63))
+		return "MAX_MR_SIZE";
+	/* The pages of 4 KiB, and none that are smaller. */
+	if ((caps->page_sizes & GENMASK_ULL(MOOR_MIN_PAGE_SHIFT, 0)) !=
+	    MOOR_PAGE_SIZE)
+		return "PAGE_SIZES";
+	return NULL;
+}
+
+/* A capability outside what the interface allows; the first one is named. */
+static const char *moor_hw_bad_cap(struct moor_dev *mdev)
+{
+	struct moor_caps *caps = &mdev->caps;
+	u64 db_bytes = (u64)caps->db_pages * MOOR_PAGE_SIZE;
+	const char *bad;
+
+	bad = moor_hw_bad_range(caps);
+	if (!bad)
+		bad = moor_hw_bad_table(mdev);
+	if (bad)
+		return bad;
+	if (!caps->node_guid)
+		return "NODE_GUID";
+	if (!is_valid_ether_addr(caps->mac))
+		return "MAC";
 	if (!IS_ALIGNED(caps->kick_offset, MOOR_PAGE_SIZE) ||
 	    caps->kick_offset < db_bytes ||
 	    caps->kick_offset + db_bytes >
