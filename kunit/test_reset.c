@@ -220,7 +220,25 @@ static void remove_refused(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
+/* Until nothing is under way any more, for as long as PCIe allows that to take. */
+static void reset_pending(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	u8 *pending = moor_kunit_nic()->cfg + mdev->pdev->pcie_cap + PCI_EXP_DEVSTA;
+	ktime_t begun = ktime_get();
+
+	*pending |= PCI_EXP_DEVSTA_TRPND;
+	mdev = moor_kunit_replug(test, 0);
+	KUNIT_EXPECT_GE(test, ktime_ms_delta(ktime_get(), begun), 4000);
+	begun = ktime_get();
+	moor_hw_kill(mdev, NULL);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
+	KUNIT_EXPECT_GE(test, ktime_ms_delta(ktime_get(), begun), 4000);
+	*pending &= ~PCI_EXP_DEVSTA_TRPND;
+}
+
 static struct kunit_case reset_cases[] = {
+	KUNIT_CASE(reset_pending),
 	KUNIT_CASE(reset_function),
 	KUNIT_CASE(reset_fails),
 	KUNIT_CASE(error_recovered),

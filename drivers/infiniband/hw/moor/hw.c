@@ -13,6 +13,7 @@
 
 #define MOOR_RESET_POLL_US	100
 #define MOOR_RESET_TIMEOUT_US	(2 * USEC_PER_SEC)
+#define MOOR_PENDING_TIMEOUT_US	(4 * USEC_PER_SEC)	/* HWI PCI-8 */
 #define MOOR_HEALTH_MS		2000	/* between looks at STATUS */
 
 /**
@@ -347,17 +348,22 @@ bool moor_hw_has_failed(struct moor_dev *mdev)
 	return moor_status_is_failure(moor_hw_status(mdev));
 }
 
-/* Bus mastering off, and seen to be off: no DMA is under way afterwards. */
+/*
+ * Bus mastering off, and seen to be off: no DMA is under way afterwards. The PCI core
+ * looks for less than a second, and a read that is never answered may take four.
+ */
 static void moor_hw_stop_dma(struct moor_dev *mdev)
 {
 	u16 command;
+	int quiet;
 
 	pci_clear_master(mdev->pdev);
 	pci_read_config_word(mdev->pdev, PCI_COMMAND, &command);
 	/* Off the bus: nothing of it arrives any more. */
 	if (PCI_POSSIBLE_ERROR(command))
 		return;
-	if (!pci_wait_for_pending_transaction(mdev->pdev))
+	if (read_poll_timeout(pci_wait_for_pending_transaction, quiet, quiet, 0,
+			      MOOR_PENDING_TIMEOUT_US, false, mdev->pdev))
 		dev_warn(&mdev->pdev->dev, "transactions remain pending\n");
 }
 

@@ -8,7 +8,6 @@
 #include <linux/pci.h>
 
 #include "moor.h"
-#include "regs.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -175,12 +174,7 @@ static void moor_stop(struct moor_dev *mdev)
 {
 	cancel_delayed_work_sync(&mdev->health_work);
 	cancel_work_sync(&mdev->fatal_work);
-	netif_carrier_off(mdev->netdev);
-	/* One that is dead has been stopped, and may be out of reach. */
-	if (moor_is_dead(mdev))
-		return;
-	pci_clear_master(mdev->pdev);
-	moor_write32(mdev->regs, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	moor_hw_kill(mdev, NULL);
 }
 
 static int moor_start(struct moor_dev *mdev)
