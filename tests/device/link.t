@@ -54,6 +54,28 @@ def followed(verbs, net):
              "interface up: an event says so, and the port is active")
 
 
+def beside_rxe(verbs, net):
+    """Another device over the same interface has events of its own.
+
+    From 7.2 on the core makes them, for whichever of the two it finds first.
+    """
+    if not os.uname().release.startswith("6.12."):
+        return
+    if guest.run("modprobe", "--dry-run", "rdma_rxe")[0]:
+        guest.skip("events beside rxe", "this kernel has none")
+        return
+    guest.load("rdma_rxe")
+    status, output = guest.run("rdma", "link", "add", "rxe0", "type", "rxe",
+                               "netdev", os.path.basename(net))
+    guest.ok(not status, "there is a rxe0 over the NIC's interface", output)
+    guest.control("link down")
+    guest.ok(verbs("port_err_event") == 0, "link down beside rxe: an event says so")
+    guest.control("link up")
+    guest.ok(verbs("port_active_event") == 0, "link up beside rxe: an event says so")
+    guest.run("rdma", "link", "delete", "rxe0")
+    guest.unload("rdma_rxe")
+
+
 def gone(verbs, net):
     """Its registers read as ones, the link's bit too."""
     guest.control("dead")
@@ -72,6 +94,7 @@ def main():
     net = interface(where)
     with device.Verbs() as verbs:
         followed(verbs, net)
+        beside_rxe(verbs, net)
         gone(verbs, net)
         guest.ok(verbs.end()[0] == 0, "the process ends as it likes")
     device.revive(where, "bound again")

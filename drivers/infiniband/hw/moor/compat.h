@@ -116,9 +116,27 @@ ib_get_curr_port_state(struct net_device *netdev)
 /* 6.12's core makes no port events of what becomes of the interface. */
 struct moor_port_events {
 	struct notifier_block nb;
+	struct moor_function *function;
 	struct net_device *netdev;
 	enum ib_port_state last;	/* protected by RTNL */
 };
+
+/*
+ * The function's own: others, such as rxe, may have the interface too, so that the core
+ * cannot tell. Its memory is freed behind a grace period.
+ */
+static inline struct ib_device *
+moor_port_device(const struct moor_function *function)
+{
+	struct moor_dev *mdev;
+	bool live;
+
+	rcu_read_lock();
+	mdev = READ_ONCE(function->mdev);
+	live = mdev && ib_device_try_get(&mdev->ibdev);
+	rcu_read_unlock();
+	return live ? &mdev->ibdev : NULL;
+}
 
 static inline int moor_port_changed(struct notifier_block *nb,
 				    unsigned long what, void *info)
@@ -135,8 +153,7 @@ static inline int moor_port_changed(struct notifier_block *nb,
 	events->last = state;
 	event.event = state == IB_PORT_ACTIVE ? IB_EVENT_PORT_ACTIVE :
 						IB_EVENT_PORT_ERR;
-	event.device = ib_device_get_by_netdev(events->netdev,
-					       RDMA_DRIVER_UNKNOWN);
+	event.device = moor_port_device(events->function);
 	if (event.device) {
 		ib_dispatch_event(&event);
 		ib_device_put(event.device);
@@ -145,9 +162,11 @@ static inline int moor_port_changed(struct notifier_block *nb,
 }
 
 static inline int moor_port_events_start(struct moor_port_events *events,
+					 struct moor_function *function,
 					 struct net_device *netdev)
 {
 	events->nb.notifier_call = moor_port_changed;
+	events->function = function;
 	events->netdev = netdev;
 	events->last = IB_PORT_DOWN;
 	return register_netdevice_notifier(&events->nb);
@@ -186,6 +205,7 @@ struct moor_port_events {
 };
 
 static inline int moor_port_events_start(struct moor_port_events *events,
+					 struct moor_function *function,
 					 struct net_device *netdev)
 {
 	return 0;

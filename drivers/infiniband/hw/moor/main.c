@@ -323,13 +323,15 @@ int moor_up(struct moor_function *function)
 	err = moor_start(mdev);
 	if (err)
 		goto free_tables;
+	/* Before: port events want it as soon as it is registered. */
+	WRITE_ONCE(function->mdev, mdev);
 	err = moor_register(mdev);
 	if (err)
 		goto stop;
-	function->mdev = mdev;
 	return 0;
 
 stop:
+	WRITE_ONCE(function->mdev, NULL);
 	moor_eqs_destroy(mdev);
 	moor_stop(mdev);
 	moor_irqs_destroy(mdev);
@@ -357,7 +359,7 @@ void moor_down(struct moor_function *function)
 
 	if (!mdev)
 		return;
-	function->mdev = NULL;
+	WRITE_ONCE(function->mdev, NULL);
 	if (moor_hw_has_failed(mdev))
 		moor_hw_kill(mdev, "it was found stopped");
 	moor_unregister(mdev);

@@ -186,7 +186,8 @@ struct moor_eq {
  * @pdev: PCI function
  * @netdev: Ethernet interface of the port: keeps its name and addresses
  * @mdev: the device; NULL while it cannot be used. Like @shut_down it changes
- *	under the device lock, which is held whenever the kernel calls the PCI driver
+ *	under the device lock, which is held whenever the kernel calls the PCI driver;
+ *	who has not that lock reads it under RCU, for ib_device_try_get()
  * @shut_down: another kernel may follow, nothing is to start the device again
  * @ref: the driver's, and of a recovery that waits for the device lock
  * @recovery: resets the device after it has died

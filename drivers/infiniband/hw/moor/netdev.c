@@ -104,7 +104,7 @@ int moor_netdev_create(struct moor_function *function,
 	err = register_netdev(netdev);
 	if (err)
 		goto free;
-	err = moor_port_events_start(&priv->events, netdev);
+	err = moor_port_events_start(&priv->events, function, netdev);
 	if (err)
 		goto unregister;
 	function->netdev = netdev;
