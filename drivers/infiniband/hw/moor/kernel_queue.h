@@ -80,7 +80,8 @@ struct moor_kernel_ring {
  *	from the device: users take it for a pointer
  * @mask: entries - 1
  * @log_stride: log2 of the bytes of a WQE
- * @head: free-running index of the next WQE
+ * @head: free-running index of the next WQE; store-release, behind @wr_id, for who
+ *	polls without @lock
  * @tail: of the oldest WQE that has not completed; written under the lock of
  *	the CQ that the queue completes to
  * @slot: doorbell

@@ -69,7 +69,8 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 	struct moor_kernel_wq *wq = recv ? &qp->kernel.rq : &qp->kernel.sq;
 	u32 index = le32_to_cpu(cqe->wqe_index);
 
-	if (index - wq->tail >= READ_ONCE(wq->head) - wq->tail)
+	/* Pairs with moor_wq_advance(): a device may lie about what it has seen. */
+	if (index - wq->tail >= smp_load_acquire(&wq->head) - wq->tail)
 		return false;
 	*wr_id = wq->wr_id[index & wq->mask];
 	if (unlikely(cqe->status) && !recv)
@@ -169,9 +170,11 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 			 int num, struct ib_wc *wc)
 {
+	/* No CQE says that there is a wr_id: pairs with moor_wq_advance(). */
+	u32 head = smp_load_acquire(&wq->head);
 	int n;
 
-	for (n = 0; n < num && wq->tail != READ_ONCE(wq->head); n++) {
+	for (n = 0; n < num && wq->tail != head; n++) {
 		wc[n] = (struct ib_wc){
 			.wr_id = wq->wr_id[wq->tail & wq->mask],
 			.status = IB_WC_WR_FLUSH_ERR,

@@ -213,7 +213,8 @@ static void moor_wq_advance(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 			    u32 head)
 {
 	lockdep_assert_held(&wq->lock);
-	WRITE_ONCE(wq->head, head);
+	/* Pairs with poll.c, which has another lock: who sees it sees the wr_ids. */
+	smp_store_release(&wq->head, head);
 	if (!moor_is_dead(mdev))
 		moor_kernel_slot_store(&wq->slot, head);
 }
