@@ -16,13 +16,7 @@ struct kernel_pair {
 	struct moor_cq *cq;
 	struct moor_qp *qp;
 	u32 written;		/* CQEs */
-	int told;		/* the user was woken */
 };
-
-static void tell(struct ib_cq *cq, void *context)
-{
-	((struct kernel_pair *)context)->told++;
-}
 
 static void pair_add_qp(struct kunit *test, struct kernel_pair *pair,
 			enum ib_qp_type type)
@@ -51,7 +45,7 @@ static struct kernel_pair *pair_open_type(struct kunit *test,
 	pair->mdev = test->priv;
 	pair->pd = ib_alloc_pd(&pair->mdev->ibdev, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
-	cq = ib_create_cq(&pair->mdev->ibdev, tell, NULL, pair, &cq_attr);
+	cq = ib_create_cq(&pair->mdev->ibdev, NULL, NULL, NULL, &cq_attr);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
 	pair->cq = to_mcq(cq);
 	pair_add_qp(test, pair, type);
@@ -361,74 +355,6 @@ static void kernel_lie(struct kunit *test)
 	pair_close(test, pair);
 }
 
-/* Of a dead device all that was posted is flushed, and who waits is told. */
-static void kernel_dead(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct ib_recv_wr recv = { .wr_id = 70 };
-	struct ib_wc wc[8];
-	int n;
-
-	post_sends(pair, 3, 10);
-	ib_post_recv(&pair->qp->ibqp, &recv, NULL);
-	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
-	moor_hw_kill(pair->mdev, "a case asked for it");
-	KUNIT_EXPECT_EQ(test, pair->told, 1);
-	KUNIT_EXPECT_EQ(test, ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP |
-					       IB_CQ_REPORT_MISSED_EVENTS), 1);
-	n = ib_poll_cq(&pair->cq->ibcq, 8, wc);
-	KUNIT_ASSERT_EQ(test, n, 4);
-	while (n--)
-		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
-	KUNIT_EXPECT_EQ(test, wc[0].wr_id, 10);
-	KUNIT_EXPECT_EQ(test, wc[3].wr_id, 70);
-	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 8, wc), 0);
-	KUNIT_EXPECT_EQ(test, ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP |
-					       IB_CQ_REPORT_MISSED_EVENTS), 0);
-	/* What comes later too. */
-	post_sends(pair, 1, 20);
-	KUNIT_EXPECT_EQ(test, pair->told, 2);
-	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 8, wc), 1);
-	pair_close(test, pair);
-}
-
-static void send_event(struct kunit *test, struct kernel_pair *pair)
-{
-	struct fake_nic *nic = moor_kunit_nic();
-	u32 eqn = pair->cq->eq->eqn;
-	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + eqn];
-	u64 before = READ_ONCE(*seen);
-
-	fake_nic_event(nic, eqn, MOOR_EVENT_COMPLETION, pair->cq->cqn);
-	moor_kunit_wait(test, READ_ONCE(*seen) == before + 1);
-}
-
-/*
- * A user whose last queue pair is gone may have ended the polling already: neither an
- * event nor the device's death starts it again. With the next one he hears of it.
- */
-static void kernel_quiet(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-
-	send_event(test, pair);
-	KUNIT_EXPECT_EQ(test, pair->told, 1);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	send_event(test, pair);
-	KUNIT_EXPECT_EQ(test, pair->told, 1);
-	pair_add_qp(test, pair, IB_QPT_RC);
-	KUNIT_EXPECT_EQ(test, pair->told, 2);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	pair_add_qp(test, pair, IB_QPT_UC);
-	KUNIT_EXPECT_EQ(test, pair->told, 2);
-	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	moor_hw_kill(pair->mdev, "a case asked for it");
-	KUNIT_EXPECT_EQ(test, pair->told, 2);
-	ib_destroy_cq(&pair->cq->ibcq);
-	ib_dealloc_pd(pair->pd);
-}
-
 /* Page 0 first, then pages that are the driver's from then on. */
 static void kernel_slots(struct kunit *test)
 {
@@ -638,26 +564,6 @@ static void fast_failed_late(struct kunit *test)
 	pair_close(test, pair);
 }
 
-/* A handler in a softirq may still ask for events when the core believes it gone. */
-static void kernel_softirq(struct kunit *test)
-{
-	struct moor_dev *mdev = test->priv;
-	bool waited = false;
-	unsigned long begun;
-	struct ib_cq *cq;
-	int try;
-
-	/* One that met one of the other kind, normal or expedited, may not be counted. */
-	for (try = 0; try < 20 && !waited; try++) {
-		cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
-		begun = get_state_synchronize_rcu();
-		ib_free_cq(cq);
-		waited = poll_state_synchronize_rcu(begun);
-	}
-	KUNIT_EXPECT_TRUE(test, waited);
-}
-
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
 	KUNIT_CASE(kernel_post_atomic_write),
@@ -665,10 +571,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_poll),
 	KUNIT_CASE(kernel_poll_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
-	KUNIT_CASE(kernel_dead),
-	KUNIT_CASE(kernel_quiet),
 	KUNIT_CASE(kernel_slots),
-	KUNIT_CASE(kernel_softirq),
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),
 	KUNIT_CASE(fast_tables),

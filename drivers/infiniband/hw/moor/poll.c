@@ -207,6 +207,15 @@ static bool moor_wq_has_work(const struct moor_kernel_wq *wq)
 	return wq->tail != READ_ONCE(wq->head);
 }
 
+/* Is there what moor_flush_dead() gives? What completes elsewhere does not count. */
+static bool moor_qp_has_work(const struct moor_cq *cq, const struct moor_qp *qp)
+{
+	return (qp->ibqp.send_cq == &cq->ibcq &&
+		moor_wq_has_work(&qp->kernel.sq)) ||
+	       (qp->ibqp.recv_cq == &cq->ibcq &&
+		moor_wq_has_work(&qp->kernel.rq));
+}
+
 /**
  * moor_cq_has_work - is there something to poll?
  * @cq: completion queue of the kernel, locked
@@ -225,8 +234,7 @@ bool moor_cq_has_work(struct moor_cq *cq)
 	if (!moor_is_dead(to_mdev(cq->ibcq.device)))
 		return false;
 	hash_for_each(cq->kernel.qps, bucket, user, node) {
-		if (moor_wq_has_work(&user->qp->kernel.sq) ||
-		    moor_wq_has_work(&user->qp->kernel.rq))
+		if (moor_qp_has_work(cq, user->qp))
 			return true;
 	}
 	return false;

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which users in the kernel are told that there is something to poll, and when: by
+ * events, true ones and others, and by the driver when the device is dead.
+ */
+
+#include "harness.h"
+
+#define DEPTH	8
+
+/* A completion queue, and how often its user was told. */
+struct told_cq {
+	struct moor_cq *cq;
+	int told;
+};
+
+/* A queue pair as a kernel user has it that polls sends and receives apart. */
+struct told_user {
+	struct moor_dev *mdev;
+	struct ib_pd *pd;
+	struct told_cq send;
+	struct told_cq recv;
+	struct ib_qp *qp;
+};
+
+static void tell(struct ib_cq *cq, void *context)
+{
+	((struct told_cq *)context)->told++;
+}
+
+static void cq_open(struct kunit *test, struct told_cq *told)
+{
+	struct moor_dev *mdev = test->priv;
+	struct ib_cq_init_attr attr = { .cqe = 2 * DEPTH };
+	struct ib_cq *cq = ib_create_cq(&mdev->ibdev, tell, NULL, told, &attr);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+	told->cq = to_mcq(cq);
+}
+
+static void add_qp(struct kunit *test, struct told_user *user)
+{
+	struct ib_qp_init_attr attr = {
+		.qp_type = IB_QPT_RC,
+		.send_cq = &user->send.cq->ibcq,
+		.recv_cq = &user->recv.cq->ibcq,
+		.cap = { DEPTH, DEPTH, 1, 1, 0 },
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+	};
+
+	user->qp = ib_create_qp(user->pd, &attr);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, user->qp);
+}
+
+static void remove_qp(struct kunit *test, struct told_user *user)
+{
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
+}
+
+static struct told_user *told_open(struct kunit *test)
+{
+	struct told_user *user = kunit_kzalloc(test, sizeof(*user), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	user->mdev = test->priv;
+	user->pd = ib_alloc_pd(&user->mdev->ibdev, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, user->pd);
+	cq_open(test, &user->send);
+	cq_open(test, &user->recv);
+	add_qp(test, user);
+	return user;
+}
+
+/* Its queue pair is gone. */
+static void told_close(struct told_user *user)
+{
+	ib_destroy_cq(&user->recv.cq->ibcq);
+	ib_destroy_cq(&user->send.cq->ibcq);
+	ib_dealloc_pd(user->pd);
+}
+
+static void post_sends(struct kunit *test, struct told_user *user, u32 count,
+		       u64 wr_id)
+{
+	struct ib_send_wr wr = { .opcode = IB_WR_SEND };
+
+	for (; count; count--) {
+		wr.wr_id = wr_id++;
+		KUNIT_ASSERT_EQ(test, ib_post_send(user->qp, &wr, NULL), 0);
+	}
+}
+
+static void arm(struct told_cq *told)
+{
+	ib_req_notify_cq(&told->cq->ibcq, IB_CQ_NEXT_COMP);
+}
+
+/* Is there something to poll that the next event would not tell of? */
+static int missed(struct told_cq *told)
+{
+	return ib_req_notify_cq(&told->cq->ibcq, IB_CQ_NEXT_COMP |
+				IB_CQ_REPORT_MISSED_EVENTS);
+}
+
+/* All that was posted is flushed, each queue's to its own CQ, and who waits is told. */
+static void told_dead(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	struct ib_recv_wr recv = { .wr_id = 70 };
+	struct ib_wc wc[DEPTH];
+	int n;
+
+	post_sends(test, user, 3, 10);
+	ib_post_recv(user->qp, &recv, NULL);
+	arm(&user->send);
+	arm(&user->recv);
+	moor_hw_kill(user->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, user->send.told, 1);
+	KUNIT_EXPECT_EQ(test, user->recv.told, 1);
+	KUNIT_EXPECT_EQ(test, missed(&user->recv), 1);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->recv.cq->ibcq, DEPTH, wc), 1);
+	KUNIT_EXPECT_EQ(test, wc->status, IB_WC_WR_FLUSH_ERR);
+	KUNIT_EXPECT_EQ(test, wc->wr_id, 70);
+	/* What others have still to poll is not its affair. */
+	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
+	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
+	n = ib_poll_cq(&user->send.cq->ibcq, DEPTH, wc);
+	KUNIT_ASSERT_EQ(test, n, 3);
+	while (n--) {
+		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
+		KUNIT_EXPECT_EQ(test, wc[n].wr_id, 10 + n);
+	}
+	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
+	/* What comes later too. */
+	post_sends(test, user, 1, 20);
+	KUNIT_EXPECT_EQ(test, user->send.told, 2);
+	KUNIT_EXPECT_EQ(test, user->recv.told, 1);
+	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->send.cq->ibcq, DEPTH, wc), 1);
+	remove_qp(test, user);
+	told_close(user);
+}
+
+static void send_event(struct kunit *test, const struct told_cq *told)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	u32 eqn = told->cq->eq->eqn;
+	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + eqn];
+	u64 before = READ_ONCE(*seen);
+
+	fake_nic_event(nic, eqn, MOOR_EVENT_COMPLETION, told->cq->cqn);
+	moor_kunit_wait(test, READ_ONCE(*seen) == before + 1);
+}
+
+/*
+ * A user whose last queue pair is gone may have ended the polling already: neither an
+ * event nor the device's death starts it again. With the next one he hears of it.
+ */
+static void told_quiet(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+
+	send_event(test, &user->send);
+	KUNIT_EXPECT_EQ(test, user->send.told, 1);
+	remove_qp(test, user);
+	send_event(test, &user->send);
+	KUNIT_EXPECT_EQ(test, user->send.told, 1);
+	add_qp(test, user);
+	KUNIT_EXPECT_EQ(test, user->send.told, 2);
+	remove_qp(test, user);
+	add_qp(test, user);
+	KUNIT_EXPECT_EQ(test, user->send.told, 2);
+	arm(&user->send);
+	remove_qp(test, user);
+	moor_hw_kill(user->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, user->send.told, 2);
+	KUNIT_EXPECT_EQ(test, user->recv.told, 0);
+	told_close(user);
+}
+
+/* A handler in a softirq may still ask for events when the core believes it gone. */
+static void told_softirq(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	bool waited = false;
+	unsigned long begun;
+	struct ib_cq *cq;
+	int try;
+
+	/* One that met one of the other kind, normal or expedited, may not be counted. */
+	for (try = 0; try < 20 && !waited; try++) {
+		cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
+		begun = get_state_synchronize_rcu();
+		ib_free_cq(cq);
+		waited = poll_state_synchronize_rcu(begun);
+	}
+	KUNIT_EXPECT_TRUE(test, waited);
+}
+
+static struct kunit_case told_cases[] = {
+	KUNIT_CASE(told_dead),
+	KUNIT_CASE(told_quiet),
+	KUNIT_CASE(told_softirq),
+	{}
+};
+
+static struct kunit_suite told_suite = {
+	.name = "moor_told",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = told_cases,
+};
+
+kunit_test_suite(told_suite);
