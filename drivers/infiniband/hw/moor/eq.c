@@ -16,11 +16,15 @@
 #define MOOR_VECTOR_COMP	(MOOR_VECTOR_ASYNC + 1U)
 #define MOOR_EQ_BUDGET		128	/* events at a time with interrupts off */
 
-static void moor_cq_completion(struct moor_dev *mdev, u32 cqn)
+/*
+ * A device may name a CQ in an event queue that is not the CQ's: its user would be told
+ * from two sides, and by one that nobody waits for (moor_cqs_leave()).
+ */
+static void moor_cq_completion(struct moor_eq *eq, u32 cqn)
 {
-	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
+	struct moor_cq *cq = xa_load(&eq->mdev->cqs, cqn);
 
-	if (cq)
+	if (cq && cq->eq == eq)
 		moor_cq_tell(cq);
 }
 
@@ -103,11 +107,11 @@ static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 	}
 }
 
-static bool moor_completion_event(struct moor_dev *mdev, u8 type, u32 number)
+static bool moor_completion_event(struct moor_eq *eq, u8 type, u32 number)
 {
 	if (type != MOOR_EVENT_COMPLETION)
 		return false;
-	moor_cq_completion(mdev, number);
+	moor_cq_completion(eq, number);
 	return true;
 }
 
@@ -141,7 +145,7 @@ static void moor_eq_handle(struct moor_eq *eq, const struct moor_eqe *eqe)
 	else if (eq->eqn == MOOR_EQ_PAGE_REQUEST)
 		known = moor_page_event(eq->mdev, type, eqe);
 	else
-		known = moor_completion_event(eq->mdev, type, number);
+		known = moor_completion_event(eq, type, number);
 	if (!known)
 		dev_warn_ratelimited(&eq->mdev->pdev->dev,
 				     "event queue %u: unknown event %#x\n",

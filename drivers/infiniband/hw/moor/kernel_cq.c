@@ -131,7 +131,7 @@ int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
 	spin_unlock_irq(&kcq->lock);
 	mutex_unlock(&cq->resize_lock);
 	/* Who polled meanwhile found nothing. */
-	moor_cq_wake(cq);
+	moor_cq_tell(cq);
 	moor_kernel_ring_free(mdev, &ring);
 	return err;
 }
@@ -190,28 +190,20 @@ static bool moor_cq_has_qps(struct moor_cq *cq)
  * moor_cq_tell - tell a user that there is something to poll
  * @cq: completion queue, of the kernel or not
  *
- * Not a user in the kernel as long as no queue pair completes there: ib_free_cq()
- * ends the polling, and frees what that needs, before the driver hears that the CQ
- * goes. Whoever tells is waited for as the last queue pair leaves (moor_cqs_leave()).
- * Who has not asked again for that reason is told when the next one comes.
+ * A user in the kernel only if he has asked since he was told, as the device has to know,
+ * but may not; what a process has asked for only the device knows. And not as long as
+ * no queue pair completes there: ib_free_cq() ends the polling, and frees what that needs,
+ * before the driver hears that the CQ goes. Whoever tells is waited for as the last queue
+ * pair leaves (moor_cqs_leave()). Who is not told for that reason is when the next one
+ * comes.
  */
 void moor_cq_tell(struct moor_cq *cq)
 {
-	if (!cq->uctx && !moor_cq_has_qps(cq))
+	if (!cq->uctx &&
+	    (!moor_cq_has_qps(cq) || !xchg(&cq->kernel.armed, false)))
 		return;
-	WRITE_ONCE(cq->kernel.armed, false);
 	if (cq->ibcq.comp_handler)
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
-}
-
-/**
- * moor_cq_wake - tell a user who waits for it that there is something to poll
- * @cq: completion queue, of the kernel or not
- */
-void moor_cq_wake(struct moor_cq *cq)
-{
-	if (xchg(&cq->kernel.armed, false))
-		moor_cq_tell(cq);
 }
 
 /**
@@ -228,7 +220,8 @@ void moor_cqs_wake(struct moor_dev *mdev)
 	/* Whoever takes a queue pair off a CQ, or frees it, has to take the lock first. */
 	xa_lock(&mdev->cqs);
 	xa_for_each(&mdev->cqs, cqn, cq)
-		moor_cq_wake(cq);
+		if (!cq->uctx)
+			moor_cq_tell(cq);
 	xa_unlock(&mdev->cqs);
 }
 

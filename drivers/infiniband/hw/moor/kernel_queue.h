@@ -209,7 +209,6 @@ void moor_destroy_kernel_cq(struct moor_cq *cq);
 int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe);
 int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 void moor_cq_tell(struct moor_cq *cq);
-void moor_cq_wake(struct moor_cq *cq);
 void moor_cqs_wake(struct moor_dev *mdev);
 void moor_cqs_enter(struct moor_qp *qp);
 void moor_cqs_leave(struct moor_qp *qp);
