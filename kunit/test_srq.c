@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Shared receive queues: creation, changes, events; posting and completing of the kernel's. */
 
+#include <linux/delay.h>
+
 #include "harness.h"
 
 #define DEPTH	4
@@ -104,6 +106,9 @@ struct srq_user {
 	enum ib_event_type qp_event;
 	int srq_events;
 	int qp_events;
+	int qp_told;		/* handlers that have returned */
+	bool slow;		/* they take their time */
+	struct task_struct *qp_teller;
 	u32 written;
 };
 
@@ -120,7 +125,11 @@ static void srq_qp_event(struct ib_event *event, void *context)
 	struct srq_user *user = context;
 
 	user->qp_event = event->event;
+	user->qp_teller = current;
 	user->qp_events++;
+	if (user->slow)
+		msleep(100);
+	user->qp_told++;
 }
 
 static struct srq_user *srq_open(struct kunit *test)
@@ -321,8 +330,17 @@ static void srq_dead(struct kunit *test)
 	moor_hw_kill(user->mdev, NULL);
 	KUNIT_EXPECT_EQ(test, srq_post(user, 1), 0);
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
+	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
 	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
+	KUNIT_EXPECT_PTR_NE(test, user->qp_teller, current);
+	/* It is not freed while its user is told of it. */
+	user->slow = true;
+	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
+	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 2);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
+	user->qp = NULL;
+	KUNIT_EXPECT_EQ(test, READ_ONCE(user->qp_told), 2);
 	srq_close(test, user);
 }
 

@@ -4,14 +4,18 @@
  * events, true ones and others, and by the driver when the device is dead.
  */
 
+#include <linux/delay.h>
+
 #include "harness.h"
 
 #define DEPTH	8
 
-/* A completion queue, and how often its user was told. */
+/* A completion queue, and how often its user was told; by himself, within a verb, too. */
 struct told_cq {
 	struct moor_cq *cq;
+	struct task_struct *user;
 	int told;
+	int within;
 };
 
 /* A queue pair as a kernel user has it that polls sends and receives apart. */
@@ -25,7 +29,10 @@ struct told_user {
 
 static void tell(struct ib_cq *cq, void *context)
 {
-	((struct told_cq *)context)->told++;
+	struct told_cq *told = context;
+
+	told->told++;
+	told->within += current == told->user;
 }
 
 static void cq_open(struct kunit *test, struct told_cq *told)
@@ -36,6 +43,14 @@ static void cq_open(struct kunit *test, struct told_cq *told)
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
 	told->cq = to_mcq(cq);
+	told->user = current;
+}
+
+/* What a work tells is told. */
+static int times_told(struct told_cq *told)
+{
+	flush_work(&told->cq->kernel.wake);
+	return told->told;
 }
 
 static void add_qp(struct kunit *test, struct told_user *user)
@@ -115,8 +130,8 @@ static void told_dead(struct kunit *test)
 	arm(&user->send);
 	arm(&user->recv);
 	moor_hw_kill(user->mdev, "a case asked for it");
-	KUNIT_EXPECT_EQ(test, user->send.told, 1);
-	KUNIT_EXPECT_EQ(test, user->recv.told, 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 1);
 	KUNIT_EXPECT_EQ(test, missed(&user->recv), 1);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->recv.cq->ibcq, DEPTH, wc), 1);
 	KUNIT_EXPECT_EQ(test, wc->status, IB_WC_WR_FLUSH_ERR);
@@ -133,10 +148,12 @@ static void told_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
 	/* What comes later too. */
 	post_sends(test, user, 1, 20);
-	KUNIT_EXPECT_EQ(test, user->send.told, 2);
-	KUNIT_EXPECT_EQ(test, user->recv.told, 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 2);
+	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 1);
 	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->send.cq->ibcq, DEPTH, wc), 1);
+	KUNIT_EXPECT_EQ(test, user->send.within, 0);
+	KUNIT_EXPECT_EQ(test, user->recv.within, 0);
 	remove_qp(test, user);
 	told_close(user);
 }
@@ -192,6 +209,44 @@ static void told_direct(struct kunit *test)
 	told_close(user);
 }
 
+/* Who polled while the ring was with the device hears of what was there. */
+static void told_resized(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	struct ib_cq *cq = &user->send.cq->ibcq;
+
+	KUNIT_EXPECT_EQ(test, moor_resize_cq(cq, 4 * DEPTH, NULL), 0);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 0);
+	arm(&user->send);
+	KUNIT_EXPECT_EQ(test, moor_resize_cq(cq, DEPTH, NULL), 0);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, user->send.within, 0);
+	remove_qp(test, user);
+	told_close(user);
+}
+
+static bool telling;
+
+static void tell_slowly(struct work_struct *work)
+{
+	WRITE_ONCE(telling, true);
+	msleep(100);
+	WRITE_ONCE(telling, false);
+}
+
+/* A CQ is not freed while its user is told of it, or is still to be. */
+static void told_to_the_end(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+
+	remove_qp(test, user);
+	user->send.cq->kernel.wake.func = tell_slowly;
+	moor_hw_kill(user->mdev, "a case asked for it");
+	moor_kunit_wait(test, READ_ONCE(telling));
+	told_close(user);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(telling));
+}
+
 /* An event counts in the CQ's own event queue alone. */
 static void told_elsewhere(struct kunit *test)
 {
@@ -223,17 +278,18 @@ static void told_quiet(struct kunit *test)
 	remove_qp(test, user);
 	arm(&user->send);
 	send_event(test, cqn);
-	KUNIT_EXPECT_EQ(test, user->send.told, 0);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 0);
 	add_qp(test, user);
-	KUNIT_EXPECT_EQ(test, user->send.told, 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	arm(&user->send);
 	remove_qp(test, user);
 	add_qp(test, user);
-	KUNIT_EXPECT_EQ(test, user->send.told, 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	remove_qp(test, user);
 	moor_hw_kill(user->mdev, "a case asked for it");
-	KUNIT_EXPECT_EQ(test, user->send.told, 1);
-	KUNIT_EXPECT_EQ(test, user->recv.told, 0);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 0);
+	KUNIT_EXPECT_EQ(test, user->send.within, 0);
 	told_close(user);
 }
 
@@ -261,6 +317,8 @@ static struct kunit_case told_cases[] = {
 	KUNIT_CASE(told_dead),
 	KUNIT_CASE(told_unasked),
 	KUNIT_CASE(told_direct),
+	KUNIT_CASE(told_resized),
+	KUNIT_CASE(told_to_the_end),
 	KUNIT_CASE(told_elsewhere),
 	KUNIT_CASE(told_quiet),
 	KUNIT_CASE(told_softirq),

@@ -35,7 +35,7 @@ static int moor_cq_respond(struct moor_cq *cq, struct ib_udata *udata)
 }
 
 /*
- * On return no event handler knows the CQ any more. Its completions come through
+ * On return nobody who tells knows the CQ any more. Its completions come through
  * its own EQ and its errors through the asynchronous one; but a device may err,
  * and name it in any.
  */
@@ -47,6 +47,8 @@ static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
 	for (i = 0; i < mdev->num_comp; i++)
 		moor_eq_sync(&mdev->comp_eqs[i]);
 	moor_eq_sync(&mdev->async_eq);
+	if (!cq->uctx)
+		cancel_work_sync(&cq->kernel.wake);
 }
 
 /**

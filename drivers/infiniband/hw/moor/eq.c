@@ -17,8 +17,8 @@
 #define MOOR_EQ_BUDGET		128	/* events at a time with interrupts off */
 
 /*
- * A device may name a CQ in an event queue that is not the CQ's: its user would be told
- * from two sides, and by one that nobody waits for (moor_cqs_leave()).
+ * A device may name a CQ in an event queue that is not the CQ's, of which we do not have
+ * the lock.
  */
 static void moor_cq_completion(struct moor_eq *eq, u32 cqn)
 {

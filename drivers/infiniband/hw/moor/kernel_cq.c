@@ -8,6 +8,48 @@
 
 #include "moor.h"
 
+/* Has he asked since he was told, and somebody to be told of? */
+static bool moor_cq_is_awaited(struct moor_kernel_cq *kcq)
+{
+	kcq->untold = !kcq->num_qps;
+	return kcq->num_qps && xchg(&kcq->armed, false);
+}
+
+/**
+ * moor_cq_tell - tell a user that there is something to poll
+ * @cq: completion queue, of the kernel or not
+ *
+ * A user in the kernel only if he has asked since he was told, as the device has to know,
+ * but may not; what a process has asked for only the device knows. And not as long as
+ * no queue pair completes there: ib_free_cq() ends the polling, and frees what that needs,
+ * before the driver hears that the CQ goes. Who is not told for that reason is when the
+ * next one comes.
+ *
+ * Context: with the lock of the CQ's event queue: nobody's handler is called twice at a
+ * time, and who has held the lock knows that it is not being called.
+ */
+void moor_cq_tell(struct moor_cq *cq)
+{
+	lockdep_assert_held(&cq->eq->lock);
+	if (!cq->uctx && !moor_cq_is_awaited(&cq->kernel))
+		return;
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+/*
+ * What no event tells: who posts to a dead device, kills it, or does anything else that a
+ * user calls, leaves it to this work. No user expects to be called from there.
+ */
+static void moor_cq_wake_work(struct work_struct *work)
+{
+	struct moor_cq *cq = container_of(work, struct moor_cq, kernel.wake);
+
+	spin_lock_irq(&cq->eq->lock);
+	moor_cq_tell(cq);
+	spin_unlock_irq(&cq->eq->lock);
+}
+
 /**
  * moor_create_kernel_cq - create a completion queue for the kernel
  * @ibcq: completion queue
@@ -33,6 +75,7 @@ int moor_create_kernel_cq(struct ib_cq *ibcq,
 	cq->eq = &mdev->comp_eqs[attr->comp_vector % mdev->num_comp];
 	mutex_init(&cq->resize_lock);
 	spin_lock_init(&kcq->lock);
+	INIT_WORK(&kcq->wake, moor_cq_wake_work);
 	hash_init(kcq->qps);
 
 	err = moor_kernel_ring_alloc(mdev, &kcq->ring,
@@ -131,7 +174,7 @@ int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
 	spin_unlock_irq(&kcq->lock);
 	mutex_unlock(&cq->resize_lock);
 	/* Who polled meanwhile found nothing. */
-	moor_cq_tell(cq);
+	queue_work(moor_wq, &kcq->wake);
 	moor_kernel_ring_free(mdev, &ring);
 	return err;
 }
@@ -171,43 +214,8 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	return missed;
 }
 
-static bool moor_cq_has_qps(struct moor_cq *cq)
-{
-	struct moor_kernel_cq *kcq = &cq->kernel;
-	unsigned long irqs;
-	bool has;
-
-	if (likely(READ_ONCE(kcq->num_qps)))
-		return true;
-	spin_lock_irqsave(&kcq->lock, irqs);
-	has = kcq->num_qps;
-	kcq->untold |= !has;
-	spin_unlock_irqrestore(&kcq->lock, irqs);
-	return has;
-}
-
 /**
- * moor_cq_tell - tell a user that there is something to poll
- * @cq: completion queue, of the kernel or not
- *
- * A user in the kernel only if he has asked since he was told, as the device has to know,
- * but may not; what a process has asked for only the device knows. And not as long as
- * no queue pair completes there: ib_free_cq() ends the polling, and frees what that needs,
- * before the driver hears that the CQ goes. Whoever tells is waited for as the last queue
- * pair leaves (moor_cqs_leave()). Who is not told for that reason is when the next one
- * comes.
- */
-void moor_cq_tell(struct moor_cq *cq)
-{
-	if (!cq->uctx &&
-	    (!moor_cq_has_qps(cq) || !xchg(&cq->kernel.armed, false)))
-		return;
-	if (cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
-}
-
-/**
- * moor_cqs_wake - tell all users in the kernel that the device has died
+ * moor_cqs_wake - have all users in the kernel told that the device has died
  * @mdev: dead device
  *
  * They wait for completions, which poll.c has for them from now on.
@@ -217,11 +225,11 @@ void moor_cqs_wake(struct moor_dev *mdev)
 	struct moor_cq *cq;
 	unsigned long cqn;
 
-	/* Whoever takes a queue pair off a CQ, or frees it, has to take the lock first. */
+	/* Whoever frees one has to take the lock first (moor_cq_forget()). */
 	xa_lock(&mdev->cqs);
 	xa_for_each(&mdev->cqs, cqn, cq)
 		if (!cq->uctx)
-			moor_cq_tell(cq);
+			queue_work(moor_wq, &cq->kernel.wake);
 	xa_unlock(&mdev->cqs);
 }
 
@@ -230,35 +238,30 @@ static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
 {
 	struct moor_cq *cq = to_mcq(ibcq);
 	struct moor_kernel_cq *kcq = &cq->kernel;
-	bool untold;
 
 	user->qp = qp;
-	spin_lock_irq(&kcq->lock);
+	spin_lock_irq(&cq->eq->lock);
+	spin_lock(&kcq->lock);
 	hash_add(kcq->qps, &user->node, qp->qpn);
-	WRITE_ONCE(kcq->num_qps, kcq->num_qps + 1);
-	untold = kcq->untold;
-	kcq->untold = false;
-	spin_unlock_irq(&kcq->lock);
-	if (untold)
-		moor_cq_tell(cq);
+	spin_unlock(&kcq->lock);
+	kcq->num_qps++;
+	if (kcq->untold)
+		queue_work(moor_wq, &kcq->wake);
+	spin_unlock_irq(&cq->eq->lock);
 }
 
+/* Whoever tells has the lock, too: the last one's user is told nothing afterwards. */
 static void moor_cq_remove(struct ib_cq *ibcq, struct moor_cq_user *user)
 {
-	struct moor_dev *mdev = to_mdev(ibcq->device);
 	struct moor_cq *cq = to_mcq(ibcq);
 	struct moor_kernel_cq *kcq = &cq->kernel;
 
-	/* Not while moor_cqs_wake() tells it. */
-	xa_lock(&mdev->cqs);
-	spin_lock_irq(&kcq->lock);
+	spin_lock_irq(&cq->eq->lock);
+	spin_lock(&kcq->lock);
 	hash_del(&user->node);
-	WRITE_ONCE(kcq->num_qps, kcq->num_qps - 1);
-	spin_unlock_irq(&kcq->lock);
-	xa_unlock(&mdev->cqs);
-	/* Nor while an event does. */
-	if (!READ_ONCE(kcq->num_qps))
-		moor_eq_sync(cq->eq);
+	spin_unlock(&kcq->lock);
+	kcq->num_qps--;
+	spin_unlock_irq(&cq->eq->lock);
 }
 
 /**
@@ -280,8 +283,6 @@ void moor_cqs_enter(struct moor_qp *qp)
  *
  * CQEs of it that nobody has polled name a queue pair that is not there, and are
  * passed over. A CQ that it was the last of is told nothing from now on.
- *
- * Context: process; sleeps.
  */
 void moor_cqs_leave(struct moor_qp *qp)
 {

@@ -12,6 +12,7 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <moor/moor_hw.h>
 
@@ -149,11 +150,13 @@ struct moor_cq_user {
  * @sq: send queue
  * @rq: receive queue
  * @users: of the send CQ and, if it is another one, the receive CQ
+ * @last_wqe: says for a dead device that no receive will complete any more
  */
 struct moor_kernel_qp {
 	struct moor_kernel_wq sq;
 	struct moor_kernel_wq rq;
 	struct moor_cq_user users[2];
+	struct work_struct last_wqe;
 };
 
 #define MOOR_CQ_HASH_BITS	5
@@ -161,17 +164,20 @@ struct moor_kernel_qp {
 /**
  * struct moor_kernel_cq - what a completion queue of the kernel has beside
  * @lock: protects the rest and the tails of the queues that complete here.
- *	The locks of these queues nest inside
+ *	The locks of these queues nest inside, and it in the event queue's
  * @ring: CQEs
  * @log_cqe: log2 of them
  * @consumer: free-running index of the next CQE
  * @arm: arm and arm sequence as last stored (HWI 11.2)
- * @armed: the user waits to be told; so he is if the device dies
+ * @armed: the user waits to be told; so he is if the device dies. Taken back by
+ *	who tells, who has another lock
  * @resizing: the ring is with the device: nothing is polled
  * @slot: doorbell
  * @qps: queue pairs that complete here, by number
- * @num_qps: how many these are; while there is none, nobody is told (moor_cq_tell())
- * @untold: somebody would have been told
+ * @num_qps: how many these are; while there is none, nobody is told (moor_cq_tell()).
+ *	Under the lock of the event queue
+ * @untold: somebody would have been told. Under the lock of the event queue
+ * @wake: tells the user, if he waits for it
  */
 struct moor_kernel_cq {
 	spinlock_t lock;	/* protects the rest, and queues' tails */
@@ -185,6 +191,7 @@ struct moor_kernel_cq {
 	DECLARE_HASHTABLE(qps, MOOR_CQ_HASH_BITS);
 	u32 num_qps;
 	bool untold;
+	struct work_struct wake;
 };
 
 /* kernel_queue.c */

@@ -161,7 +161,8 @@ struct moor_cmdq {
  * @vector: of MSI-X
  * @irq: Linux interrupt number
  * @guest: EQ that has no interrupt of its own and is looked at with this one
- * @lock: protects @consumer; held while events are handled
+ * @lock: protects @consumer; held while events are handled, and by who tells the user of
+ *	a CQ of this queue otherwise
  * @consumer: free-running index
  * @work: handles what is too much for an interrupt
  * @name: of the interrupt

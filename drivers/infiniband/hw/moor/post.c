@@ -229,7 +229,7 @@ static void moor_wq_tell(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 {
 	moor_kernel_slot_kick(mdev, &wq->slot);
 	if (unlikely(moor_is_dead(mdev)))
-		moor_cq_tell(to_mcq(ibcq));
+		queue_work(moor_wq, &to_mcq(ibcq)->kernel.wake);
 }
 
 /**

@@ -355,6 +355,8 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		return err;
 
 	mutex_init(&qp->lock);
+	if (moor_qp_is_kernel(qp))
+		INIT_WORK(&qp->kernel.last_wqe, moor_qp_last_wqe_work);
 	moor_qp_set_caps(qp, attr, &req);
 	err = moor_qp_alloc_qpn(mdev, qp);
 	if (err)
@@ -461,6 +463,7 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
 	if (moor_qp_is_kernel(qp)) {
+		cancel_work_sync(&qp->kernel.last_wqe);
 		moor_fast_settle(qp);
 		moor_cqs_leave(qp);
 	}

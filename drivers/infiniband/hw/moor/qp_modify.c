@@ -250,21 +250,33 @@ static bool moor_qp_is_flushed(const struct moor_qp *qp,
 	       moor_is_dead(to_mdev(qp->ibqp.device));
 }
 
-/*
- * A dead device has no event for who drains a queue pair that shares its receives
- * (ib_drain_qp()), and completes none of them: the last has been reached.
+/**
+ * moor_qp_last_wqe_work - tell what a dead device does not
+ * @work: of a queue pair of the kernel
+ *
+ * A work, since no user expects to be called from the verb that he has called.
  */
-static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
+void moor_qp_last_wqe_work(struct work_struct *work)
 {
+	struct moor_qp *qp = container_of(work, struct moor_qp, kernel.last_wqe);
 	struct ib_event event = {
 		.device = qp->ibqp.device,
 		.event = IB_EVENT_QP_LAST_WQE_REACHED,
 		.element.qp = &qp->ibqp,
 	};
 
+	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
+/*
+ * A dead device has no event for who drains a queue pair that shares its receives
+ * (ib_drain_qp()), and completes none of them: the last has been reached.
+ */
+static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
+{
 	if (qp->ibqp.srq && attr->qp_state == IB_QPS_ERR &&
 	    qp->ibqp.event_handler)
-		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+		queue_work(moor_wq, &qp->kernel.last_wqe);
 }
 
 /**
