@@ -124,18 +124,30 @@ void moor_kernel_qp_release(struct moor_qp *qp)
 	moor_kernel_wq_release(mdev, &qp->kernel.sq);
 }
 
+/*
+ * A user who polls a CQ that others share, of a device that has died, must not see one of
+ * the two without the other: he would be given what has completed, over and over.
+ */
+static void moor_kernel_wq_reset(struct moor_kernel_wq *wq, struct ib_cq *ibcq)
+{
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+
+	spin_lock_irq(&kcq->lock);
+	spin_lock(&wq->lock);
+	wq->head = 0;
+	wq->tail = 0;
+	spin_unlock(&wq->lock);
+	spin_unlock_irq(&kcq->lock);
+}
+
 /**
  * moor_kernel_qp_reset - empty the queues of a queue pair
  * @qp: queue pair that the device has just put into RESET
  */
 void moor_kernel_qp_reset(struct moor_qp *qp)
 {
-	struct moor_kernel_qp *kqp = &qp->kernel;
-
 	moor_fast_settle(qp);
 	moor_cqs_forget(qp);
-	kqp->sq.head = 0;
-	kqp->sq.tail = 0;
-	kqp->rq.head = 0;
-	kqp->rq.tail = 0;
+	moor_kernel_wq_reset(&qp->kernel.sq, qp->ibqp.send_cq);
+	moor_kernel_wq_reset(&qp->kernel.rq, qp->ibqp.recv_cq);
 }
