@@ -158,6 +158,26 @@ static void told_dead(struct kunit *test)
 	told_close(user);
 }
 
+/* One that dozed when it died is not kicked: nothing of it is touched any more. */
+static void told_dozing(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	u32 kicks;
+
+	arm(&user->send);
+	moor_hw_kill(user->mdev, "a case asked for it");
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	arm(&user->send);
+	kicks = nic->kicks;
+	WRITE_ONCE(*user->mdev->doze, cpu_to_le32(1));
+	post_sends(test, user, 1, 10);
+	KUNIT_EXPECT_EQ(test, nic->kicks, kicks);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 2);
+	remove_qp(test, user);
+	told_close(user);
+}
+
 static void send_event(struct kunit *test, u32 cqn)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -315,6 +335,7 @@ static void told_softirq(struct kunit *test)
 
 static struct kunit_case told_cases[] = {
 	KUNIT_CASE(told_dead),
+	KUNIT_CASE(told_dozing),
 	KUNIT_CASE(told_unasked),
 	KUNIT_CASE(told_direct),
 	KUNIT_CASE(told_resized),

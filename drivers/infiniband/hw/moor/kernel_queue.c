@@ -138,14 +138,15 @@ __le32 moor_kernel_slot_location(const struct moor_kernel_slot *slot)
  * @mdev: device
  * @slot: slot that has been stored
  *
- * Either we see that the device dozes, or it sees the slot before it does.
+ * Either we see that the device dozes, or it sees the slot before it does. The word of one
+ * that is dead stays as it was, and nothing of it is to be touched (moor_hw_kill()).
  */
 void moor_kernel_slot_kick(struct moor_dev *mdev,
 			   const struct moor_kernel_slot *slot)
 {
-	/* Keeps the load behind the store of the slot. */
+	/* Keeps the loads behind the store of the slot, and of the head (moor_wq_tell()). */
 	mb();
-	if (unlikely(le32_to_cpu(READ_ONCE(*mdev->doze))))
+	if (unlikely(le32_to_cpu(READ_ONCE(*mdev->doze))) && !moor_is_dead(mdev))
 		writel(1, slot->page->kicks +
 			  slot->number * MOOR_DB_SLOT_SIZE);
 }
