@@ -198,6 +198,29 @@ static void qp_undo_refused(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
+/* A number of 24 ones stands for multicast, whatever of it is the index. */
+static void qp_number_multicast(struct kunit *test)
+{
+	const u32 last = BIT(23) - 1;
+	struct xarray objects;
+	u32 number;
+	int try;
+
+	xa_init_flags(&objects, XA_FLAGS_ALLOC);
+	for (try = 0; try < 64; try++) {
+		KUNIT_ASSERT_EQ(test, moor_number_alloc(&objects, 23, last, test,
+							&number), 0);
+		KUNIT_EXPECT_EQ(test, number, last);
+		xa_erase(&objects, last);
+	}
+	KUNIT_EXPECT_EQ(test, moor_number_alloc(&objects, 24, 0xfffffe, test,
+						&number), 0);
+	KUNIT_EXPECT_EQ(test, number, 0xfffffe);
+	KUNIT_EXPECT_EQ(test, moor_number_alloc(&objects, 24, 0xfffffe, test,
+						&number), -ENOMEM);
+	xa_destroy(&objects);
+}
+
 /* All numbers of the device, none twice, then ENOMEM; QP 0 and 1 are IBA's. */
 static void qp_exhaustion(struct kunit *test)
 {
@@ -553,6 +576,7 @@ static struct kunit_case qp_cases[] = {
 	KUNIT_CASE_PARAM(qp_input, qp_case_gen_params),
 	KUNIT_CASE(qp_refused),
 	KUNIT_CASE(qp_undo_refused),
+	KUNIT_CASE(qp_number_multicast),
 	KUNIT_CASE(qp_exhaustion),
 	KUNIT_CASE(qp_states),
 	KUNIT_CASE(qp_access),

@@ -10,6 +10,7 @@
 
 #define MOOR_NUMBER_BITS	24
 #define MOOR_NUMBER_TRIES	16
+#define MOOR_NUMBER_MULTICAST	0xffffffU	/* in IBA: no queue pair's (HWI QP-16) */
 
 /**
  * moor_number_alloc - give an object its number
@@ -28,7 +29,7 @@
 int moor_number_alloc(struct xarray *objects, u32 bits, u32 first, void *object,
 		      u32 *number)
 {
-	u32 last = BIT(bits) - 1;
+	u32 last = min(BIT(bits), MOOR_NUMBER_MULTICAST) - 1;
 	u32 index;
 	int try, err;
 
@@ -47,7 +48,10 @@ int moor_number_alloc(struct xarray *objects, u32 bits, u32 first, void *object,
 			       GFP_KERNEL);
 	if (err)
 		return -ENOMEM;
-	*number = index |
-		  get_random_u32_below(BIT(MOOR_NUMBER_BITS - bits)) << bits;
+	/* With all bits in the index it is none of these. */
+	do {
+		*number = index |
+			  get_random_u32_below(BIT(MOOR_NUMBER_BITS - bits)) << bits;
+	} while (*number == MOOR_NUMBER_MULTICAST);
 	return 0;
 }
