@@ -276,10 +276,20 @@ static void shut_down(struct pci_dev *pdev)
 
 static void still_down(struct kunit *test, struct pci_dev *pdev)
 {
+	struct moor_function *func = pci_get_drvdata(pdev);
+
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->cfg[PCI_COMMAND] &
 			PCI_COMMAND_MASTER, 0);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(moor_kunit_attached(test)));
+	/* Whoever resets it. */
+	reset_by_hand(pdev);
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
+	pdev->driver->err_handler->resume(pdev);
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
+	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->cfg[PCI_COMMAND] &
+			PCI_COMMAND_MASTER, 0);
 	/* What follows is another kernel's; the case goes on with this one. */
+	func->shut_down = false;
 	reset_by_hand(pdev);
 }
 

@@ -445,12 +445,20 @@ static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
-static void moor_resume(struct pci_dev *pdev)
+/* Unless it is there already, or is not to run again (moor_shutdown()). */
+static void moor_come_back(struct pci_dev *pdev, const char *after)
 {
 	struct moor_function *function = pci_get_drvdata(pdev);
 
-	if (!function->mdev && moor_up(function))
-		dev_err(&pdev->dev, "did not come back after a PCI error\n");
+	if (function->mdev || function->shut_down)
+		return;
+	if (moor_up(function))
+		dev_err(&pdev->dev, "did not come back after %s\n", after);
+}
+
+static void moor_resume(struct pci_dev *pdev)
+{
+	moor_come_back(pdev, "a PCI error");
 }
 
 /* FLR from sysfs or vfio: the function forgets everything. */
@@ -461,8 +469,7 @@ static void moor_reset_prepare(struct pci_dev *pdev)
 
 static void moor_reset_done(struct pci_dev *pdev)
 {
-	if (moor_up(pci_get_drvdata(pdev)))
-		dev_err(&pdev->dev, "did not come back after a reset\n");
+	moor_come_back(pdev, "a reset");
 }
 
 static const struct pci_error_handlers moor_err_handlers = {
