@@ -16,10 +16,15 @@ static void check_requester(const struct qp *qp)
 	    req->open - req->head > used || req->psn & ~PSN_MASK ||
 	    req->sent_psn & ~PSN_MASK || req->acked_psn & ~PSN_MASK ||
 	    psn_diff(req->sent_psn, req->acked_psn) < 0 ||
-	    psn_diff(req->psn, req->sent_psn) < 0 ||
+	    (!req->renumbered && psn_diff(req->psn, req->sent_psn) < 0) ||
 	    psn_diff(req->sent_psn, req->acked_psn) > (int32_t)PORT_MAX_WINDOW)
 		abort();
-	if (qp->transport->acknowledged && req->num_reads > qp->max_rd_atomic)
+	/* Of what the QP has been given, which may be more than now. */
+	if (qp->transport->acknowledged && req->num_reads > NIC_MAX_RD_ATOMIC)
+		abort();
+	/* Beyond the end is whatever comes behind it in memory. */
+	if (req->next != req->tail &&
+	    req->offset > requester_at(req, req->next)->wqe.length)
 		abort();
 	for (i = req->head; i != req->tail; i++) {
 		const struct request *r = requester_at(req, i);
@@ -34,10 +39,18 @@ static void check_requester(const struct qp *qp)
 static void check_responder(const struct qp *qp)
 {
 	const struct responder *resp = &qp->resp;
+	uint32_t i;
 
 	if (resp->psn & ~PSN_MASK || resp->msn & ~PSN_MASK ||
 	    resp->num_answers - resp->unanswered > NIC_MAX_RD_ATOMIC)
 		abort();
+	for (i = resp->unanswered; i != resp->num_answers; i++) {
+		const struct responder_answer *a =
+			&resp->answers[i % NIC_MAX_RD_ATOMIC];
+
+		if (a->pending && a->sent > a->range.length)
+			abort();
+	}
 	/* Then the message is forgotten, and its WQE was flushed. */
 	if (qp->state == MOOR_QPS_ERR)
 		return;

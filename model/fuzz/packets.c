@@ -391,6 +391,26 @@ static void reconnect(struct input *in)
 		modify_qp(&cmd, i);
 }
 
+/* While messages are under way: they go on with what they began with. */
+static void change_attributes(uint8_t how, uint8_t value)
+{
+	static const uint32_t attributes[] = {
+		MOOR_QP_ATTR_PATH_MTU, MOOR_QP_ATTR_SQ_PSN, MOOR_QP_ATTR_RQ_PSN,
+		MOOR_QP_ATTR_MAX_RD_ATOMIC | MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC,
+	};
+	struct moor_cmd_modify_qp cmd = {
+		.path_mtu = 1 + value % 5, .sq_psn = value << 16,
+		.rq_psn = value << 16, .max_rd_atomic = value & 15,
+		.max_dest_rd_atomic = value >> 4,
+	};
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		if (how & 0x10 << i)
+			cmd.mask |= attributes[i];
+	modify_qp(&cmd, how & 1);
+}
+
 static void change_state(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -399,9 +419,11 @@ static void change_state(struct input *in)
 		.state = how >> 1 & 7,
 	};
 
-	/* That is reconnect()'s. */
+	/* The others are reconnect()'s. */
 	if (cmd.state > MOOR_QPS_INIT)
 		modify_qp(&cmd, how & 1);
+	else
+		change_attributes(how, input_u8(in));
 }
 
 static void revoke(struct input *in)

@@ -127,8 +127,8 @@ static void begin_again(struct qp *qp)
 	req->next = req->open;
 	req->offset = 0;
 	if (r && !request_is_one_of(r, WQE_ASKS))
-		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) <<
-			      (7 + qp->path_mtu);
+		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) *
+			      mtu_of(r->path_mtu);
 	/* What is sent again has the whole time-out to be answered in. */
 	req->progress = true;
 }
@@ -262,7 +262,7 @@ static void end_question(struct qp *qp, struct request *r)
 static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 			   struct stream *from, uint32_t len, uint32_t num_psn)
 {
-	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t mtu = mtu_of(r->path_mtu);
 	uint32_t unit = half_unit(&qp->req.half, len, mtu);
 	struct stream *culprit;
 	uint8_t syndrome;
@@ -308,10 +308,10 @@ static uint8_t take_read_response(struct nic *nic, struct qp *qp,
 	if (!r)
 		return MOOR_SYN_NONE;
 	left = reads ? r->wqe.length - r->answered : 0;
-	if (p->num_psn != packets_of(qp, p->length) ||
+	if (p->num_psn != packets_of(r->path_mtu, p->length) ||
 	    (last ? p->length != left :
 		    p->length >= left || !p->length ||
-		    p->length % (128u << qp->path_mtu))) {
+		    p->length % mtu_of(r->path_mtu))) {
 		log_refused("HWI RC-1", "QP 0x%06x: a READ response of %u bytes does not fit",
 			    qp->qpn, p->length);
 		return MOOR_SYN_NONE;

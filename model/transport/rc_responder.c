@@ -86,7 +86,7 @@ static uint32_t unanswered_psn(const struct qp *qp)
 			&resp->answers[i % NIC_MAX_RD_ATOMIC];
 
 		if (a->pending)
-			return (a->psn + a->sent / (128u << qp->path_mtu)) &
+			return (a->psn + a->sent / mtu_of(a->path_mtu)) &
 			       PSN_MASK;
 	}
 	return resp->psn;
@@ -165,7 +165,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 			struct responder_answer *a, struct stream *from,
 			uint32_t *budget)
 {
-	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t mtu = mtu_of(a->path_mtu);
 	uint32_t unit = half_unit(&qp->resp.half, port_unit(nic, mtu), mtu);
 	uint32_t sent = a->sent, left = a->range.length - sent;
 	bool last = left <= unit;
@@ -175,7 +175,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 
 	answer_init(&p, nic, qp, read_opcode(!sent, last), psn);
 	p.length = last ? left : unit;
-	p.num_psn = packets_of(qp, p.length);
+	p.num_psn = packets_of(a->path_mtu, p.length);
 	p.payload = from;
 	a->sent += p.length;
 	a->pending = !last;
@@ -326,6 +326,7 @@ static struct responder_answer *new_answer(struct qp *qp,
 	*a = (struct responder_answer){
 		.opcode = p->opcode & PACKET_OPCODE,
 		.pending = true,
+		.path_mtu = qp->path_mtu,
 		.psn = p->psn,
 		.num_psn = 1,
 		.range = {
@@ -342,7 +343,7 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p,
 		      uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
-	uint32_t num_psn = packets_of(qp, p->dma_length);
+	uint32_t num_psn = packets_of(qp->path_mtu, p->dma_length);
 	struct responder_fault fault;
 	struct segment seg = {
 		.addr = p->addr, .length = p->dma_length, .key = p->rkey,
@@ -572,7 +573,7 @@ static void take_again(struct qp *qp, const struct packet *p)
 		if (a->opcode != (p->opcode & PACKET_OPCODE) || in < 0 ||
 		    in >= (int32_t)a->num_psn || a->range.key != p->rkey)
 			continue;
-		a->sent = (uint32_t)in * (128u << qp->path_mtu);
+		a->sent = (uint32_t)in * mtu_of(a->path_mtu);
 		a->pending = a->range.addr + a->sent == p->addr;
 		if (a->pending && (int32_t)(i - resp->unanswered) < 0)
 			resp->unanswered = i;

@@ -240,6 +240,7 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
 
 	r->state = REQUEST_OPEN;
 	r->syndrome = MOOR_SYN_NONE;
+	r->path_mtu = qp->path_mtu;
 	r->psn = req->psn;
 	r->num_psn = 0;
 	r->answered = 0;
@@ -258,9 +259,23 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
 		requester_fail(qp, r, status, syndrome);
 		requester_retire(nic, qp);
 	} else if (!request_is_one_of(r, WQE_LOCAL)) {
-		r->num_psn = packets_of(qp, r->wqe.length);
+		r->num_psn = packets_of(r->path_mtu, r->wqe.length);
 		req->psn = (req->psn + r->num_psn) & PSN_MASK;
 	}
+}
+
+/*
+ * What is under way is answered by the numbers that it was sent with: new ones count
+ * when it has ended. Return: false until then.
+ */
+static bool renumber(struct requester *req)
+{
+	if (!requester_idle(req))
+		return false;
+	req->sent_psn = req->psn;
+	req->acked_psn = req->psn;
+	req->renumbered = false;
+	return true;
 }
 
 /* Return: true when there is a request to go on with. */
@@ -272,7 +287,8 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 	struct request *r;
 
 	if (qp->state != MOOR_QPS_RTS || req->stopped ||
-	    req->tail - req->head == REQUESTER_WINDOW)
+	    req->tail - req->head == REQUESTER_WINDOW ||
+	    (req->renumbered && !renumber(req)))
 		return false;
 	look = queue_look(&qp->sq);
 	if (look == QUEUE_EMPTY)
@@ -342,7 +358,7 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 		      uint32_t offset, struct packet *p)
 {
 	const struct send_wqe *wqe = &r->wqe;
-	uint32_t mtu = 128u << qp->path_mtu;
+	uint32_t mtu = mtu_of(r->path_mtu);
 	uint32_t unit = half_unit(&qp->req.half, port_unit(nic, mtu), mtu);
 	uint32_t left = wqe->length - offset;
 	bool last = left <= unit;
@@ -359,13 +375,12 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 	else
 		p->imm = wqe->imm;
 	p->length = last ? left : unit;
-	p->num_psn = packets_of(qp, p->length);
+	p->num_psn = packets_of(r->path_mtu, p->length);
 	p->payload = &r->local;
 }
 
 /* READ, or what is left of it; an atomic; a write or a flush that is answered. */
-static void fill_question(const struct qp *qp, struct request *r,
-			  struct packet *p)
+static void fill_question(struct request *r, struct packet *p)
 {
 	static const uint8_t opcodes[] = {
 		[MOOR_WQE_READ] = PACKET_READ_REQUEST,
@@ -375,7 +390,7 @@ static void fill_question(const struct qp *qp, struct request *r,
 		[MOOR_WQE_FLUSH] = PACKET_FLUSH,
 	};
 	const struct send_wqe *wqe = &r->wqe;
-	uint32_t answered = r->answered / (128u << qp->path_mtu);
+	uint32_t answered = r->answered / mtu_of(r->path_mtu);
 
 	p->opcode |= opcodes[wqe->opcode];
 	p->psn = (r->psn + answered) & PSN_MASK;
@@ -450,7 +465,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	if (!granted && !request_is_one_of(r, WQE_ASKS_DATA))
 		stream_seek(&r->local, req->offset);
 	if (asks) {
-		fill_question(qp, r, &p);
+		fill_question(r, &p);
 		req->num_reads++;
 	} else {
 		fill_data(nic, qp, r, req->offset, &p);
@@ -494,7 +509,7 @@ static bool is_window_full(const struct nic *nic, const struct qp *qp,
 			   const struct request *r)
 {
 	const struct requester *req = &qp->req;
-	uint32_t psn = r->psn + req->offset / (128u << qp->path_mtu);
+	uint32_t psn = r->psn + req->offset / mtu_of(r->path_mtu);
 
 	/* A READ that goes on where its answer broke off began before. */
 	return psn_diff(psn, req->acked_psn) >= (int32_t)nic->wire->port->window ||

@@ -22,6 +22,7 @@ struct request {
 	uint8_t state;		/* enum request_state */
 	uint8_t status;		/* enum moor_wc_status */
 	uint8_t syndrome;
+	uint8_t path_mtu;	/* it began with this one, and keeps it (HWI QP-10) */
 	uint32_t psn;		/* of its first packet */
 	uint32_t num_psn;	/* of its packets; of a READ, of the answer's */
 	uint32_t answered;	/* bytes of a READ that have arrived */
@@ -50,6 +51,7 @@ struct requester {
 	uint32_t offset;	/* bytes of @next that were sent */
 	uint32_t open;		/* first request not wholly acknowledged */
 	uint32_t psn;		/* of the next new request */
+	bool renumbered;	/* @psn does not follow those of the window */
 	uint32_t sent_psn;	/* beyond the last packet sent */
 	uint32_t acked_psn;	/* first not acknowledged */
 	uint32_t num_reads;	/* READs and atomics not answered */
@@ -63,11 +65,11 @@ struct requester {
 	struct half half;
 };
 
+/* Of the next message, which begins when all before it have ended. */
 static inline void requester_set_psn(struct requester *req, uint32_t psn)
 {
 	req->psn = psn;
-	req->sent_psn = psn;
-	req->acked_psn = psn;
+	req->renumbered = true;
 }
 
 /* Does it send nothing, although there is no answer to be missed? */

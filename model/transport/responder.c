@@ -162,7 +162,7 @@ static void tell_receive(struct nic *nic, struct qp *qp, const struct packet *p,
 
 	if (qp->transport->acknowledged &&
 	    (packet_form(p)->headers & PACKET_HAS_IMM) &&
-	    p->dma_length <= 128u << qp->path_mtu &&
+	    p->dma_length <= mtu_of(qp->resp.path_mtu) &&
 	    responder_take_receive(nic, qp, &of_receive) == PLACED)
 		fault->status = MOOR_WC_LOC_ACCESS_ERR;
 }
@@ -189,9 +189,11 @@ static enum placed begin_write(struct nic *nic, struct qp *qp,
 /* Packets that are not full have to be last: both ends agree on the MTU. */
 static bool fits_mtu(const struct qp *qp, const struct packet *p)
 {
-	return p->num_psn == packets_of(qp, p->length) &&
+	uint8_t path_mtu = qp->resp.path_mtu;
+
+	return p->num_psn == packets_of(path_mtu, p->length) &&
 	       (packet_form(p)->last ||
-		(p->length && !(p->length % (128u << qp->path_mtu))));
+		(p->length && !(p->length % mtu_of(path_mtu))));
 }
 
 /* Where the message is to end, and whether the packet agrees with it. */
@@ -302,6 +304,8 @@ enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 	uint32_t placed = form->first ? 0 : resp->placed;
 	enum placed result = PLACED;
 
+	if (form->first)
+		resp->path_mtu = qp->path_mtu;
 	if (!fits_mtu(qp, p)) {
 		refuse_request(fault, MOOR_SYN_LENGTH);
 		return PLACED_REFUSED;

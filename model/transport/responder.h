@@ -14,6 +14,7 @@
 struct responder_answer {
 	uint8_t opcode;		/* of the request */
 	bool pending;		/* to be sent */
+	uint8_t path_mtu;	/* when it was asked for (HWI QP-10) */
 	uint32_t psn;
 	uint32_t num_psn;
 	uint32_t answered;	/* of these, at least once */
@@ -44,6 +45,7 @@ struct responder {
 	uint8_t message;	/* enum packet_kind of the one under way, or 0 */
 	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */
 	bool is_due;
+	uint8_t path_mtu;	/* when the message under way began */
 	uint32_t psn;		/* expected */
 	uint32_t msn;
 	uint32_t placed;	/* bytes of the message under way */

@@ -79,10 +79,16 @@ uint8_t transport_receive(struct nic *nic, struct packet *p);
 bool transport_receive_bytes(struct nic *nic, struct packet *p,
 			     const uint8_t *bytes, size_t len);
 
-/* PSNs that @len bytes take. */
-static inline uint32_t packets_of(const struct qp *qp, uint32_t len)
+/* Bytes, of an attribute. */
+static inline uint32_t mtu_of(uint8_t path_mtu)
 {
-	uint32_t shift = 7 + qp->path_mtu;
+	return 128u << path_mtu;
+}
+
+/* PSNs that @len bytes take. */
+static inline uint32_t packets_of(uint8_t path_mtu, uint32_t len)
+{
+	uint32_t shift = 7 + path_mtu;
 
 	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) :
 		     1;

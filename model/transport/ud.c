@@ -74,7 +74,7 @@ static uint8_t deliver(struct nic *nic, struct qp *qp, struct packet *p)
 	struct responder_fault fault;
 
 	if (!qp || !qp->datagrams || !receives(qp) || p->qkey != qp->qkey ||
-	    p->length > 128u << qp->path_mtu)
+	    p->length > mtu_of(qp->path_mtu))
 		return MOOR_SYN_NONE;
 	switch (responder_take_receive(nic, qp, &fault)) {
 	case PLACED:

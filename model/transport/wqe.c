@@ -8,7 +8,7 @@
 
 #include "base/layout.h"
 #include "memory/mr_fast.h"
-#include "transport/qp.h"
+#include "transport/transport.h"
 #include "transport/ud.h"
 #include "transport/wqe.h"
 
@@ -155,7 +155,7 @@ static enum wqe_form fetch_datagram(const struct nic *nic, struct send_wqe *wqe,
 		length = fetch_sges(wqe->sge, from + before, wqe->num_sge);
 	}
 	wqe->length = (uint32_t)length;
-	return length > 128u << qp->path_mtu ? WQE_TOO_LONG : WQE_OK;
+	return length > mtu_of(qp->path_mtu) ? WQE_TOO_LONG : WQE_OK;
 }
 
 /* Whose message it is (HWI XRC-3). */

@@ -80,6 +80,29 @@ TEST_CASE(rnr_ends, "a receive that comes while it is retried is taken", "RC-10"
 	expect_cqe(&p.cq[0], 7, MOOR_WC_SUCCESS, 0);
 }
 
+TEST_CASE(mtu_changes, "what has begun goes on with the path MTU that it began with",
+	  "QP-10 RC-30", 0)
+{
+	const struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_PATH_MTU, .path_mtu = 1,
+	};
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 14, 7, 14, 7);
+	post_send(&p.qp[0], send_of(&p, 3000));
+	expect_no_cqe(&p.cq[0]);
+	must_modify(&p.qp[0], cmd);
+	post_recv(&p.qp[1], 9, p.buf[1], BUF, p.key[1]);
+	expect_cqe(&p.cq[1], 9, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[1], 3000, 1), "the data");
+	about("the next message");
+	post_recv(&p.qp[1], 10, p.buf[1], BUF, p.key[1]);
+	post_send(&p.qp[0], send_of(&p, 3000));
+	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_INV_REQ_ERR, 0);
+}
+
 TEST_CASE(nobody, "nobody answers: retried after the time-out, retry_cnt times",
 	  "RC-11 RC-32 RC-33 ERR-9", 0)
 {
