@@ -94,7 +94,10 @@ void check_books(uint32_t posted)
 		abort();
 }
 
-/* Nothing that may be lost is waited for without a timer. */
+/*
+ * Nothing that may be lost is waited for without a timer; and where nothing is waited
+ * for, nothing is left undone.
+ */
 bool rests(const struct qp *qp)
 {
 	const struct requester *req = &qp->req;
@@ -103,6 +106,10 @@ bool rests(const struct qp *qp)
 		return requester_idle(req);
 	if (half_is_parked(&req->half) || half_is_parked(&qp->resp.half))
 		return false;
-	return req->acked_psn == req->sent_psn || !qp->timeout ||
-	       (qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD);
+	if (qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD)
+		return true;
+	if (req->acked_psn != req->sent_psn)
+		return !qp->timeout;
+	/* A message that nobody acknowledges may be long. */
+	return !qp->transport->acknowledged || requester_idle(req);
 }

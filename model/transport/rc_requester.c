@@ -24,7 +24,8 @@ static const uint32_t rnr_wait[32] = {
 
 /*
  * Earlier requests may have to be sent again by the very keys that a local one
- * changes: it waits until they are done (HWI WQ-14).
+ * changes: it waits until they are done (HWI WQ-14). One READ or atomic may always go:
+ * there may be fewer now than when it was taken up, but then they were allowed.
  */
 bool rc_may_begin(const struct qp *qp, const struct request *r)
 {
@@ -34,7 +35,7 @@ bool rc_may_begin(const struct qp *qp, const struct request *r)
 		return req->next == req->head;
 	if ((r->wqe.flags & MOOR_WQE_FLAG_FENCE) && req->num_reads)
 		return false;
-	return !request_is_one_of(r, WQE_ASKS) ||
+	return !request_is_one_of(r, WQE_ASKS) || !req->num_reads ||
 	       req->num_reads < qp->max_rd_atomic;
 }
 

@@ -257,6 +257,36 @@ TEST_CASE(path_returns, "a responder that comes back in time is found again",
 	expect(is_filled(p.buf[1], 64, 1), "the data");
 }
 
+TEST_CASE(no_more_reads, "READs that have begun end although max_rd_atomic becomes 0",
+	  "QP-10 WQ-8", 0)
+{
+	const struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_MAX_RD_ATOMIC,
+	};
+	struct send_wr wr;
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 1, 2, 14, 7);
+	reset_qp(&p.qp[1]);
+	wr = (struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 6, .remote = p.buf[1],
+		.rkey = p.key[1], SGE(p.buf[0], 64, p.key[0]),
+	};
+	post_send(&p.qp[0], wr);
+	wr.wr_id = 7;
+	post_send(&p.qp[0], wr);
+	expect_no_cqe(&p.cq[0]);
+	must_modify(&p.qp[0], cmd);
+	connect_qp(&p.qp[1], p.qp[0].qpn);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	expect_cqe(&p.cq[0], 7, MOOR_WC_SUCCESS, 0);
+	expect(is_filled(p.buf[0], 64, 2), "the data");
+	wr.wr_id = 8;
+	post_send(&p.qp[0], wr);
+	expect_cqe(&p.cq[0], 8, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+}
+
 TEST_CASE(for_ever, "rnr_retry 7 and timeout 0 wait for ever", "RC-10 RC-36", 0)
 {
 	struct pair p;

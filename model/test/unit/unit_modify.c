@@ -254,6 +254,32 @@ static void test_psn(void)
 	guest_stop(g);
 }
 
+/* A READ that was taken up waits for an earlier one when there may be none any more. */
+static void test_no_reads(void)
+{
+	struct packet answer = {
+		.opcode = PACKET_READ_RESPONSE_ONLY, .syndrome = AETH_ACK,
+	};
+	unsigned int i;
+
+	start(5);
+	for (i = 0; i < 2; i++)
+		((struct moor_sge *)(post(MOOR_WQE_READ, i) + 1))->length = 64;
+	ring(g, &qp);
+	ok(num_sent == 1, "of two READs one waits");
+	set(MOOR_QP_ATTR_MAX_RD_ATOMIC, (struct moor_cmd_modify_qp){ 0 });
+	for (i = 0; i < 2; i++) {
+		answer.psn = i;
+		receive(answer, 0, 64);
+	}
+	ok(got(MOOR_WC_SUCCESS, 0) && got(MOOR_WC_SUCCESS, 1),
+	   "max_rd_atomic 0: both end");
+	post(MOOR_WQE_READ, 2);
+	ring(g, &qp);
+	ok(got(MOOR_WC_LOC_QP_OP_ERR, 2), "  and a third does not begin");
+	guest_stop(g);
+}
+
 int main(void)
 {
 	uint8_t path_mtu;
@@ -264,5 +290,6 @@ int main(void)
 		test_answers(path_mtu);
 	}
 	test_psn();
+	test_no_reads();
 	return done();
 }
