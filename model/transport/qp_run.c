@@ -175,23 +175,23 @@ static void flush(struct nic *nic, struct qp *qp)
 }
 
 /*
- * Both halves of the QP; each goes on although the other waits. Return: true
- * when there is more to do.
+ * Both halves of the QP, each by a measure of its own: each goes on although the other
+ * waits, or has no end of work. Return: true when there is more to do. A QP that is
+ * connected to itself may just have asked for more than it has answered.
  */
 static bool work(struct nic *nic, struct qp *qp)
 {
 	uint32_t packets = QUANTUM_PACKETS - nic_chance(nic, QUANTUM_PACKETS);
-	uint32_t budget = QUANTUM_BYTES;
+	uint32_t answers = QUANTUM_BYTES, requests = QUANTUM_BYTES;
 
-	if (qp->transport->answer(nic, qp, &budget))
-		return true;
+	qp->transport->answer(nic, qp, &answers);
 	while (may_ask(qp)) {
-		if (!packets-- || !budget)
+		if (!packets-- || !requests)
 			return true;
-		if (requester_step(nic, qp, &budget) == REQUESTER_RESTS)
+		if (requester_step(nic, qp, &requests) == REQUESTER_RESTS)
 			break;
 	}
-	return false;
+	return responder_has_more(&qp->resp);
 }
 
 void qp_run(struct nic *nic, struct qp *qp)

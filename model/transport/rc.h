@@ -13,6 +13,6 @@ void rc_expired(struct nic *nic, struct qp *qp);
 
 /* rc_responder.c */
 uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p);
-bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget);
+void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget);
 
 #endif /* MODEL_RC_H */

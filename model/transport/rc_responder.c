@@ -251,21 +251,21 @@ static bool still_answers(const struct qp *qp)
 	       qp->state == MOOR_QPS_SQD;
 }
 
-bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
 
 	if (half_is_parked(&resp->half))
-		return false;
+		return;
 	for (; resp->unanswered != resp->num_answers; resp->unanswered++) {
 		struct responder_answer *a = answer_at(resp, resp->unanswered);
 
 		while (a->pending && still_answers(qp)) {
 			if (!*budget)
-				return true;
+				return;
 			answer_later(nic, qp, a, budget);
 			if (half_is_parked(&resp->half))
-				return false;
+				return;
 			/* What came after it is not answered any more. */
 			if (resp->fault.set && resp->fault.psn != resp->psn)
 				goto fault;
@@ -273,7 +273,7 @@ bool rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 	}
 fault:
 	if (!still_answers(qp))
-		return false;
+		return;
 	if (resp->fault.set) {
 		give_up(nic, qp);
 	} else if (resp->is_due) {
@@ -283,7 +283,6 @@ fault:
 		send_aeth(nic, qp, resp->due,
 			  (resp->psn - ack) & PSN_MASK);
 	}
-	return false;
 }
 
 /* ---- requests ---- */
@@ -637,7 +636,8 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 			return begin_to_wait(nic, qp);
 	}
 	/* At once what is short; the QP's own quanta do the rest. */
-	if (rc_answer(nic, qp, &budget))
+	rc_answer(nic, qp, &budget);
+	if (responder_has_more(resp))
 		qp_enter_list(qp, &nic->qps->ready);
 	return sender;
 }

@@ -59,6 +59,13 @@ struct responder {
 	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };
 
+/* Is there an answer that it can go on with, in its next quantum? */
+static inline bool responder_has_more(const struct responder *resp)
+{
+	return resp->unanswered != resp->num_answers &&
+	       !half_is_parked(&resp->half);
+}
+
 /* What came of a packet of a SEND or WRITE. */
 enum placed {
 	PLACED,

@@ -21,8 +21,8 @@ struct transport {
 	bool acknowledged;
 	/* A packet has arrived. Return: as port_send(). */
 	uint8_t (*receive)(struct nic *nic, struct qp *qp, struct packet *p);
-	/* The responder's half of a quantum. Return: true when there is more. */
-	bool (*answer)(struct nic *nic, struct qp *qp, uint32_t *budget);
+	/* The responder's half of a quantum. */
+	void (*answer)(struct nic *nic, struct qp *qp, uint32_t *budget);
 	/* The quantum is over. */
 	void (*rest)(struct nic *nic, struct qp *qp);
 	/* The QP's timer has ended. */

@@ -61,12 +61,11 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	return sender;
 }
 
-static bool uc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+static void uc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	(void)nic;
 	(void)qp;
 	(void)budget;
-	return false;
 }
 
 static void uc_nothing(struct nic *nic, struct qp *qp)

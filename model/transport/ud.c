@@ -135,12 +135,11 @@ static bool ud_may_begin(const struct qp *qp, const struct request *r)
 	return true;
 }
 
-static bool ud_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
+static void ud_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	(void)nic;
 	(void)qp;
 	(void)budget;
-	return false;
 }
 
 static void ud_nothing(struct nic *nic, struct qp *qp)

@@ -119,6 +119,36 @@ TEST_CASE(write_read, "WRITE and READ, of every length and alignment",
 	expect_no_cqe(&p.cq[1]);
 }
 
+TEST_CASE(itself, "a QP that is connected to itself: what is long, with no time-out to help",
+	  "RC-33 RC-1 ERR-9", 0)
+{
+	const uint32_t len = 1u << 20;
+	uint64_t from = take_filled(len, 1), to = take(len);
+	uint32_t from_key = make_mr(PD, ALL_RIGHTS, from, len);
+	uint32_t to_key = make_mr(PD, ALL_RIGHTS, to, len);
+	struct send_wr wr = {
+		.opcode = MOOR_WQE_READ, .remote = from, .rkey = from_key,
+		SGE(to, len, to_key),
+	};
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	reset_qp(&p.qp[0]);
+	connect_qp(&p.qp[0], p.qp[0].qpn);
+	must_modify(&p.qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_TIMEOUT,
+	});
+	for (i = 0; i < 3; i++) {
+		wr.wr_id = i;
+		put_send(&p.qp[0], &wr);
+	}
+	ring_send(&p.qp[0]);
+	for (i = 0; i < 3; i++)
+		expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+	expect(same(from, to, len), "the data");
+}
+
 static struct moor_cqe atomic(struct pair *p, uint8_t opcode, uint64_t compare,
 			      uint64_t swap_add)
 {

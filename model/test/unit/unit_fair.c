@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who gets how much of the NIC: among the QPs, and between the halves of one. */
+#include <string.h>
+
+#include "guest.h"
+
+#define PD	5
+#define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
+		 MOOR_ACCESS_REMOTE_READ)
+#define LEN	(1u << 20)
+#define UNIT	(256u << 10)
+#define NUM_QP	4u
+
+static struct guest *g;
+static struct guest_cq cq[NUM_QP];
+static struct guest_qp qp[NUM_QP];
+static uint64_t buf[2];
+static uint32_t key[2];
+
+/* QP 0 is connected to 1, and 2 to 3; or each to itself. */
+static void start(unsigned int peer)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_MAX_RD_ATOMIC | MOOR_QP_ATTR_MAX_DEST_RD_ATOMIC,
+		.max_rd_atomic = NIC_MAX_RD_ATOMIC,
+		.max_dest_rd_atomic = NIC_MAX_RD_ATOMIC,
+	};
+	unsigned int i;
+
+	g = guest_start(false);
+	guest_set_gid(g, 0, 1);
+	for (i = 0; i < NUM_QP; i++)
+		if (make_cq(g, &cq[i], i, 8) ||
+		    make_qp(g, &qp[i], 0x4003 + i, PD, &cq[i], &cq[i]))
+			ok(false, "create CQ, QP");
+	for (i = 0; i < NUM_QP; i++) {
+		connect_qp(g, &qp[i], qp[i ^ peer].qpn);
+		modify(g, &cmd, qp[i].qpn);
+	}
+	for (i = 0; i < 2; i++) {
+		buf[i] = take(g, LEN);
+		key[i] = make_mr(g, PD, RIGHTS, buf[i], LEN);
+	}
+	memset(at(g, buf[0]), 'a', LEN);
+	memset(at(g, buf[1]), 'b', LEN);
+}
+
+static void post(unsigned int i, uint8_t opcode, uint32_t len)
+{
+	struct moor_sq_wqe *wqe = next_send(g, &qp[i], opcode, 1);
+
+	wqe->rkey = key[1];
+	wqe->remote_addr = buf[1];
+	add_sge(wqe, sge(buf[0], len, key[0]));
+}
+
+/* How many have ended well so far. */
+static unsigned int ended(unsigned int i)
+{
+	struct moor_cqe cqe;
+	unsigned int n = 0;
+
+	while (poll_cq(g, &cq[i], &cqe))
+		n += !cqe.status;
+	return n;
+}
+
+/* A QP that answers one long READ after the other gets to its own work too. */
+static void test_both_halves(uint8_t opcode, uint32_t len)
+{
+	unsigned int turns, reads = 0, i;
+
+	start(1);
+	for (i = 0; i < 2 * NIC_MAX_RD_ATOMIC; i++)
+		post(0, MOOR_WQE_READ, LEN);
+	announce(g, &qp[0]);
+	nic_run(g->nic);
+	post(1, opcode, len);
+	announce(g, &qp[1]);
+	for (turns = 0; turns < 1000 && !ended(1); turns++) {
+		nic_run(g->nic);
+		for (i = ended(0); i; i--, reads++)
+			post(0, MOOR_WQE_READ, LEN);
+		announce(g, &qp[0]);
+	}
+	ok(turns < 1000 && reads <= 2 * len / LEN + 8,
+	   "opcode %u of %u bytes among READs without end: after %u of them",
+	   opcode, len, reads);
+	guest_stop(g);
+}
+
+/* What a QP asks of itself it answers, however long that is. */
+static void test_self(void)
+{
+	unsigned int good = 0, i;
+	uint32_t len;
+
+	for (len = UNIT; len <= LEN; len += UNIT / 2) {
+		start(0);
+		for (i = 0; i < 3; i++)
+			post(0, MOOR_WQE_READ, len);
+		ring(g, &qp[0]);
+		good += ended(0) == 3 &&
+			!memcmp(at(g, buf[0]), at(g, buf[1]), len);
+		guest_stop(g);
+	}
+	ok(good == 7, "a QP that is connected to itself reads: %u of 7 lengths", good);
+}
+
+int main(void)
+{
+	test_both_halves(MOOR_WQE_WRITE, 64);
+	test_both_halves(MOOR_WQE_WRITE, LEN);
+	test_both_halves(MOOR_WQE_READ, LEN);
+	test_self();
+	return done();
+}
