@@ -597,6 +597,9 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	uint8_t sender = MOOR_SYN_NONE;
 	uint32_t budget = PORT_UNIT;
 
+	/* What is unfinished has its quanta; who asks does not pay for more of it. */
+	if (responder_has_more(resp))
+		budget = 0;
 	/* It has given up, and only answers what came before. */
 	if (resp->fault.set)
 		return MOOR_SYN_NONE;
@@ -635,7 +638,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		    half_is_parked(&resp->half))
 			return begin_to_wait(nic, qp);
 	}
-	/* At once what is short; the QP's own quanta do the rest. */
+	/* At once a unit at the most; the QP's own quanta do the rest. */
 	rc_answer(nic, qp, &budget);
 	if (responder_has_more(resp))
 		qp_enter_list(qp, &nic->qps->ready);

@@ -433,6 +433,12 @@ static void take_back(struct requester *req, const struct request *r,
 		req->num_reads--;
 }
 
+/* Of the quantum's bytes. Of a READ those of the answer, which may come at once. */
+static uint32_t cost(const struct request *r, const struct packet *p)
+{
+	return r->wqe.opcode == MOOR_WQE_READ ? p->dma_length : p->length;
+}
+
 /* Return: true when what port_send() said is no failure. */
 static bool stays(struct nic *nic, struct qp *qp, struct request *r,
 		  const struct cursor *was, uint8_t *syndrome)
@@ -483,7 +489,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		req->sent_psn = end;
 	else
 		nic->wire->traffic.sent_again++;
-	*budget -= p.length < *budget ? p.length : *budget;
+	*budget -= cost(r, &p) < *budget ? cost(r, &p) : *budget;
 
 	req->granted = granted ? r : NULL;
 	syndrome = port_send(nic, &p);

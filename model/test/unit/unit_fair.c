@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "guest.h"
+#include "transport/qp.h"
 
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
@@ -89,6 +90,54 @@ static void test_both_halves(uint8_t opcode, uint32_t len)
 	guest_stop(g);
 }
 
+/* Who reads gets no more of the NIC than who writes. */
+static void test_readers(void)
+{
+	unsigned int turns, writes = 0, reads = 0, most = 0, i;
+
+	start(1);
+	for (i = 0; i < 32; i++) {
+		post(0, MOOR_WQE_WRITE, UNIT);
+		post(2, MOOR_WQE_READ, UNIT);
+	}
+	announce(g, &qp[0]);
+	announce(g, &qp[2]);
+	for (turns = 0; turns < 1000 && writes < 32; turns++) {
+		nic_run(g->nic);
+		writes += ended(0);
+		reads += ended(2);
+		if (reads > writes && reads - writes > most)
+			most = reads - writes;
+	}
+	settle(g);
+	reads += ended(2);
+	ok(writes == 32 && reads == 32 && most <= 2,
+	   "READs get no more than WRITEs: %u units ahead", most);
+	guest_stop(g);
+}
+
+/* Who asks behind a READ that is unfinished does not have it finished in his turn. */
+static void test_behind(void)
+{
+	struct qp *asks, *answers;
+	unsigned int i;
+
+	start(1);
+	asks = qp_find(g->nic, qp[0].qpn);
+	answers = qp_find(g->nic, qp[1].qpn);
+	post(0, MOOR_WQE_READ, LEN);
+	for (i = 0; i < 30; i++)
+		post(0, MOOR_WQE_WRITE, 64);
+	announce(g, &qp[0]);
+	qp_run(g->nic, asks);
+	qp_run(g->nic, asks);
+	ok(answers->resp.answers[0].sent == UNIT,
+	   "a unit of a READ in the turn of who asks, whatever he asks for then");
+	settle(g);
+	ok(ended(0) == 31, "  and it all ends");
+	guest_stop(g);
+}
+
 /* What a QP asks of itself it answers, however long that is. */
 static void test_self(void)
 {
@@ -112,6 +161,8 @@ int main(void)
 	test_both_halves(MOOR_WQE_WRITE, 64);
 	test_both_halves(MOOR_WQE_WRITE, LEN);
 	test_both_halves(MOOR_WQE_READ, LEN);
+	test_readers();
+	test_behind();
 	test_self();
 	return done();
 }

@@ -278,18 +278,18 @@ static void test_atomic_failed(bool local)
 }
 
 /*
- * A long READ meets an absent page of its own when the atomic behind it has been
- * done: that answer is lost with it, and the result's page goes meanwhile.
+ * A long READ meets an absent page of its own, in the third unit, when the atomic behind
+ * it has been done: that answer is lost with it, and the result's page goes meanwhile.
  */
 static void test_atomic_once(bool strict)
 {
-	uint32_t len = 600000, off = 100 * 4096 - PAGED_OFFSET;
+	uint32_t len = 600000, off = 140 * 4096 - PAGED_OFFSET;
 	bool good;
 
 	paged_start(&p, strict, MOOR_QP_RC);
 	all_in(1);
-	paged_in(&p, 0, 0, 100, true);
-	paged_in(&p, 0, 101, 100, true);
+	paged_in(&p, 0, 0, 140, true);
+	paged_in(&p, 0, 141, 60, true);
 	paged_fill(&p, 0, 77);
 	*word(1, WORD_AT + 700000) = 1;
 	paged_post(&p, MOOR_WQE_READ, 1, AT, AT, len);
@@ -298,7 +298,7 @@ static void test_atomic_once(bool strict)
 	good = *word(1, WORD_AT + 700000) == 3 && paged_quiet(&p, 0);
 	paged_out(&p, 0, page_of(WORD_AT + 700000), 1);
 	paged_invalidate(&p, 0, paged_addr(0, WORD_AT + 700000), 8);
-	paged_in(&p, 0, 100, 1, true);
+	paged_in(&p, 0, 140, 1, true);
 	good = good && paged_let_go(&p, 0, off, 0, WRITE, MOOR_PAGE_RESOLVED) &&
 	       paged_got(&p, 0, MOOR_WC_SUCCESS, 1, 0) && paged_quiet(&p, 0);
 	good = good && paged_serve(&p, 0, 0, WRITE) == 1 &&
