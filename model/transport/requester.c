@@ -16,7 +16,7 @@
 #include "transport/transport.h"
 #include "transport/ud.h"
 
-/* A long message asks for an acknowledgment now and then. */
+/* A long message asks for an acknowledgment now and then: with multiples of this. */
 #define ACK_EVERY	32u
 
 bool requester_init(struct nic *nic)
@@ -365,7 +365,6 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 
 	p->opcode |= data_opcode(wqe->opcode, !offset, last);
 	p->psn = (r->psn + offset / mtu) & PSN_MASK;
-	p->ack_request = last || !(p->psn % ACK_EVERY);
 	p->solicited = last && (wqe->flags & MOOR_WQE_FLAG_SOLICITED);
 	p->addr = wqe->remote_addr;
 	p->rkey = wqe->rkey;
@@ -376,6 +375,7 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 		p->imm = wqe->imm;
 	p->length = last ? left : unit;
 	p->num_psn = packets_of(r->path_mtu, p->length);
+	p->ack_request = last || -p->psn % ACK_EVERY < p->num_psn;
 	p->payload = &r->local;
 }
 

@@ -156,6 +156,38 @@ static void test_self(void)
 	ok(good == 7, "a QP that is connected to itself reads: %u of 7 lengths", good);
 }
 
+/*
+ * A time-out is for what is not acknowledged for so long, not for a message that takes
+ * long: the responder tells how far it is, wherever the message begins.
+ */
+static void test_long(uint8_t path_mtu)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_SQ_PSN | MOOR_QP_ATTR_RQ_PSN |
+			MOOR_QP_ATTR_PATH_MTU, .path_mtu = path_mtu,
+	};
+	uint32_t psn, good = 0;
+
+	start(1);
+	for (psn = 0; psn < 64; psn++) {
+		struct qp *asks = qp_find(g->nic, qp[0].qpn);
+
+		cmd.sq_psn = psn;
+		cmd.rq_psn = psn;
+		modify(g, &cmd, qp[0].qpn);
+		modify(g, &cmd, qp[1].qpn);
+		post(0, MOOR_WQE_WRITE, LEN);
+		announce(g, &qp[0]);
+		qp_run(g->nic, asks);
+		good += asks->req.acked_psn == psn + (UNIT >> 7 >> path_mtu);
+		settle(g);
+		good += ended(0);
+	}
+	ok(good == 128, "path MTU %u: a long message is acknowledged unit by unit",
+	   path_mtu);
+	guest_stop(g);
+}
+
 int main(void)
 {
 	test_both_halves(MOOR_WQE_WRITE, 64);
@@ -164,5 +196,7 @@ int main(void)
 	test_readers();
 	test_behind();
 	test_self();
+	test_long(1);
+	test_long(5);
 	return done();
 }
