@@ -535,6 +535,7 @@ static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
 			set_due(resp, AETH_ACK);
 		break;
 	case PLACED_NOT_READY:
+		resp->nak_sent = true;
 		set_due(resp, AETH_RNR_NAK | qp->min_rnr_timer);
 		break;
 	case PLACED_REFUSED:
@@ -562,7 +563,9 @@ static void take_again(struct qp *qp, const struct packet *p)
 	uint32_t i;
 
 	if (kind == PACKET_KIND_SEND || kind == PACKET_KIND_WRITE) {
-		set_due(resp, AETH_ACK);
+		/* A NAK that waits says the same, and more. */
+		if (!resp->is_due)
+			set_due(resp, AETH_ACK);
 		return;
 	}
 	for (i = first_answer(resp); i != resp->num_answers; i++) {

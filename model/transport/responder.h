@@ -40,7 +40,7 @@ struct responder_fault {
 struct responder {
 	bool holds_wqe;		/* @wqe is taken from the receive queue */
 	bool established;	/* COMM_EST is out, or not due */
-	bool nak_sent;		/* for a gap in the PSNs that is still there */
+	bool nak_sent;		/* for the PSN expected: a gap, or no receive */
 	bool dropping;		/* UC: the rest of this message */
 	uint8_t message;	/* enum packet_kind of the one under way, or 0 */
 	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */

@@ -80,6 +80,35 @@ TEST_CASE(rnr_ends, "a receive that comes while it is retried is taken", "RC-10"
 	expect_cqe(&p.cq[0], 7, MOOR_WC_SUCCESS, 0);
 }
 
+TEST_CASE(rnr_behind, "no receive for what follows a long READ: retry_cnt is not for that",
+	  "RC-10 RC-36", 0)
+{
+	const uint32_t len = 1u << 20;
+	uint64_t big = take(len);
+	uint32_t key = make_mr(PD, ALL_RIGHTS, big, len), i;
+	struct pair p;
+
+	make_pair(&p);
+	connect_with(&p, 14, 7, 0, 0);
+	put_send(&p.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 5, .remote = big, .rkey = key,
+		SGE(big, len, key),
+	});
+	for (i = 0; i < 2; i++) {
+		const struct send_wr wr = send_of(&p, 64);
+
+		put_send(&p.qp[0], &wr);
+	}
+	ring_send(&p.qp[0]);
+	expect_cqe(&p.cq[0], 5, MOOR_WC_SUCCESS, 0);
+	for (i = 0; i < 2; i++) {
+		expect_no_cqe(&p.cq[0]);
+		post_recv(&p.qp[1], i, p.buf[1], 64, p.key[1]);
+		expect_cqe(&p.cq[1], i, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
+	}
+}
+
 TEST_CASE(mtu_changes, "what has begun goes on with the path MTU that it began with",
 	  "QP-10 RC-30", 0)
 {

@@ -172,6 +172,80 @@ static void test_registered_anew(bool asked_again)
 	guest_stop(w.g);
 }
 
+/* A SEND without payload reaches the responder, or one that has been. */
+static void ask_to_send(uint32_t psn)
+{
+	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
+	struct stream nothing = { 0 };
+	struct packet p = {
+		.opcode = PACKET_TRANSPORT_RC | PACKET_SEND_ONLY,
+		.ack_request = true, .psn = psn & PSN_MASK, .num_psn = 1,
+		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
+		.sgid = gid, .dgid = gid, .payload = &nothing,
+	};
+
+	transport_receive(w.g->nic, &p);
+}
+
+/* A NAK has to wait for the answer of a READ: what comes meanwhile leaves it alone. */
+static void test_nak_that_waits(void)
+{
+	const struct responder *resp;
+	uint32_t next = LONG >> 10;
+
+	world_start(MOOR_QP_RC);
+	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
+	ask_to_read(0, w.buf[1], w.key[1], LONG);
+	ask_to_send(next);
+	ok(resp->is_due && (resp->due & AETH_CODE) == AETH_RNR_NAK,
+	   "an RNR NAK waits for a READ's answer");
+	ask_to_send(next + 1);
+	ok((resp->due & AETH_CODE) == AETH_RNR_NAK, "  what is ahead does not replace it");
+	ask_to_send(-1);
+	ok((resp->due & AETH_CODE) == AETH_RNR_NAK, "  nor does what is behind");
+	settle(w.g);
+	ask_to_send(next + 1);
+	ok(!resp->is_due, "  and when it is out, what is ahead meets no other");
+	post_recv(w.g, &w.qp[1], 1, NULL, 0);
+	ask_to_send(next);
+	ok(resp->psn == next + 1 && !resp->nak_sent, "  until what was asked for comes");
+	guest_stop(w.g);
+}
+
+/* Two SENDs behind a long READ, and no receive: that costs no retry. */
+static void test_not_ready(void)
+{
+	const uint32_t len = 1u << 20;
+	struct moor_sq_wqe *wqe;
+	struct moor_cqe cqe;
+	unsigned int i, n = 0;
+	uint64_t buf;
+	uint32_t key;
+
+	world_start(MOOR_QP_RC);
+	set_timeout(14, 0);
+	buf = take(w.g, len);
+	key = make_mr(w.g, PD, RIGHTS, buf, len);
+	wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, 0);
+	wqe->remote_addr = htole64(buf);
+	wqe->rkey = htole32(key);
+	add_sge(wqe, sge(buf, len, key));
+	for (i = 1; i < 3; i++)
+		add_sge(next_send(w.g, &w.qp[0], MOOR_WQE_SEND, i),
+			sge(w.buf[0], 64, w.key[0]));
+	ring(w.g, &w.qp[0]);
+	for (i = 1; i < 3; i++) {
+		struct moor_sge s = sge(w.buf[1], 64, w.key[1]);
+
+		post_recv(w.g, &w.qp[1], i, &s, 1);
+	}
+	while (n < 3 && wait_cq(0, &cqe) && !cqe.status)
+		n++;
+	ok(n == 3 && !w.g->nic->wire->traffic.went_back,
+	   "SENDs without a receive behind a READ: %u of 3, and none is sent back for", n);
+	guest_stop(w.g);
+}
+
 int main(void)
 {
 	w.chance = 1;
@@ -181,5 +255,7 @@ int main(void)
 	test_dead_answers(MOOR_WQE_READ, "READ");
 	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
 	test_room();
+	test_nak_that_waits();
+	test_not_ready();
 	return done();
 }
