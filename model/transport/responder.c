@@ -139,16 +139,22 @@ bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
 	return false;
 }
 
+/* The receive may be one that another message has left, or this one before (HWI RC-45). */
 static enum placed begin_send(struct nic *nic, struct qp *qp,
+			      const struct packet *p,
 			      struct responder_fault *fault)
 {
 	struct responder *resp = &qp->resp;
 	enum placed taken = responder_take_receive(nic, qp, fault);
 
-	if (taken == PLACED)
-		stream_init(&resp->place, qp->recv_actor, resp->wqe.sge,
-			    resp->wqe.num_sge, MOOR_ACCESS_LOCAL_WRITE);
-	return taken;
+	if (taken != PLACED)
+		return taken;
+	if (!qp->transport->acknowledged || p->psn != resp->wqe_psn)
+		recv_wqe_anew(&resp->wqe);
+	resp->wqe_psn = p->psn;
+	stream_init(&resp->place, qp->recv_actor, resp->wqe.sge,
+		    resp->wqe.num_sge, MOOR_ACCESS_LOCAL_WRITE);
+	return PLACED;
 }
 
 /*
@@ -312,7 +318,7 @@ enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 	}
 	if (form->first)
 		result = form->kind == PACKET_KIND_SEND ?
-			 begin_send(nic, qp, fault) :
+			 begin_send(nic, qp, p, fault) :
 			 begin_write(nic, qp, p, fault);
 	/* The receive of a WRITE with immediate is told of it, no more. */
 	if (result == PLACED && ends_receive)

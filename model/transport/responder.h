@@ -52,6 +52,7 @@ struct responder {
 	uint32_t unanswered;	/* first answer that may be pending */
 	uint32_t num_answers;	/* ever; the last NIC_MAX_RD_ATOMIC are kept */
 	struct recv_wqe wqe;
+	uint32_t wqe_psn;	/* of the message that came for it last */
 	struct segment range;	/* of a WRITE */
 	struct stream place;
 	struct half half;

@@ -18,15 +18,6 @@ static bool receives(const struct qp *qp)
 	       qp->state == MOOR_QPS_SQD || qp->state == MOOR_QPS_SQE;
 }
 
-/* The receive is as it was, for the next message (HWI ACC-15 is of one). */
-static void forget_epochs(struct recv_wqe *wqe)
-{
-	unsigned int i;
-
-	for (i = 0; i < wqe->num_sge; i++)
-		wqe->sge[i].epoch = 0;
-}
-
 /* The header, then the message. @culprit: as transfer(). */
 static uint8_t place(struct nic *nic, struct qp *qp, struct packet *p,
 		     struct stream **culprit)
@@ -51,7 +42,7 @@ static uint8_t fill_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	uint8_t syndrome = place(nic, qp, p, &culprit);
 
 	if (syndrome && culprit == p->payload) {
-		forget_epochs(&qp->resp.wqe);
+		recv_wqe_anew(&qp->resp.wqe);
 		return syndrome;
 	}
 	if (syndrome) {

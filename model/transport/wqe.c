@@ -248,3 +248,11 @@ enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 	wqe->room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
 	return WQE_OK;
 }
+
+void recv_wqe_anew(struct recv_wqe *wqe)
+{
+	unsigned int i;
+
+	for (i = 0; i < wqe->num_sge; i++)
+		wqe->sge[i].epoch = 0;
+}

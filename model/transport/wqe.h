@@ -82,5 +82,7 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe);
 enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 			     struct recv_wqe *wqe);
+/* For another message, whatever registrations the last one met (HWI ACC-15 is of one). */
+void recv_wqe_anew(struct recv_wqe *wqe);
 
 #endif /* MODEL_WQE_H */

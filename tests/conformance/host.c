@@ -483,6 +483,15 @@ unsigned int revoke(uint32_t key)
 	return (out.busy & 1 ? BUSY : 0) | (out.unknown & 1 ? UNKNOWN : 0);
 }
 
+void register_anew(uint32_t key, uint32_t pd, uint32_t access, uint64_t addr,
+		   uint64_t len)
+{
+	struct moor_mr_context entry = mr_entry(pd, access, addr, len);
+
+	need(revoke(key) == REVOKED, "MR_REVOKE");
+	write_entry(key, &entry, MOOR_MRC_TYPE_MR);
+}
+
 uint8_t query(uint32_t key, struct moor_cpl_mr_query *out)
 {
 	struct moor_cmd_mr_query cmd = {

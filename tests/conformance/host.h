@@ -168,6 +168,10 @@ uint32_t make_window(uint32_t pd, unsigned int type);
 #define UNKNOWN	2u
 unsigned int revoke(uint32_t key);
 
+/* Under the same key: the memory stays, the registration is another one. */
+void register_anew(uint32_t key, uint32_t pd, uint32_t access, uint64_t addr,
+		   uint64_t len);
+
 /* Return: the command's status. */
 uint8_t query(uint32_t key, struct moor_cpl_mr_query *out);
 

@@ -351,7 +351,7 @@ TEST_CASE(half_way, "what is met half-way: at either end, translation or DMA",
 }
 
 TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the receive it took",
-	  "RC-22 RC-28 RC-31", 0)
+	  "RC-22 RC-28 RC-31 ACC-15", 0)
 {
 	struct moor_cmd_modify_qp rts = to_rts();
 	struct pair p;
@@ -374,10 +374,11 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
 	must_modify(&p.qp[0], rts);
 	fill(p.buf[0], BUF, 50);
+	register_anew(p.key[1], PD, ALL_RIGHTS, p.buf[1], BUF);
 	about("by a WRITE, which needs no receive");
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
 	expect_no_cqe(&p.cq[1]);
-	about("and then by a SEND");
+	about("and then by a SEND, whose receive is registered anew");
 	post_send(&p.qp[0], send_of(&p, 5000));
 	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
 	expect_cqe(&p.cq[1], 1, MOOR_WC_SUCCESS, 0);

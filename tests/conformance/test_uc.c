@@ -246,7 +246,7 @@ TEST_CASE(uc_dropped, "UC: what finds no place is dropped, and its receive serve
 }
 
 TEST_CASE(uc_half_way, "UC: a message that ends half-way is dropped, its receive is not",
-	  "UC-3 UC-2 RC-28", HAS(UC))
+	  "UC-3 UC-2 RC-28 ACC-15", HAS(UC))
 {
 	struct send_wr wr;
 	struct pair p;
@@ -261,6 +261,8 @@ TEST_CASE(uc_half_way, "UC: a message that ends half-way is dropped, its receive
 	expect_no_cqe(&p.cq[1]);
 	reset_qp(&p.qp[0]);
 	connect_qp(&p.qp[0], p.qp[1].qpn);
+	about("the next one finds its memory registered anew");
+	register_anew(p.key[1], PD, ALL_RIGHTS, p.buf[1], BUF);
 	expect_message(&p, MOOR_WQE_SEND, 1, 100);
 }
 

@@ -174,6 +174,10 @@ static void revive_sender(void)
 /* Local memory that is not there: nothing happens at the responder. */
 static void test_absent(void)
 {
+	struct moor_mr_context again = {
+		.pd = PD, .access = RIGHTS, .iova = buf[1], .length = LEN,
+		.xlat = flat(buf[1]),
+	};
 	struct moor_sge s = sge(buf[1], LEN, key[1]);
 	uint32_t holed = make_holed(0, true), later = make_holed(5, true);
 	uint32_t read_only = make_holed(5, false);
@@ -211,6 +215,9 @@ static void test_absent(void)
 	   !next_event(g, 0, &eqe), "SEND that ends half-way: nobody is told");
 	revive_sender();
 	fill(buf[0], LEN, 9);
+	/* The registration that it met is another one when the next message comes. */
+	revoke_key(g, key[1]);
+	put_entry(g, key[1], &again, MOOR_MRC_TYPE_MR);
 	post(MOOR_WQE_WRITE, 6, key[0], buf[0], 64, key[1], buf[1] + 4096);
 	settle(g);
 	ok(got(0, MOOR_WC_SUCCESS, 6) && no_cqe(1),

@@ -404,6 +404,34 @@ static void test_same_receive(bool strict)
 	paged_stop(&p);
 }
 
+/*
+ * A SEND has met a registration, and waits for its next page: when it comes once more,
+ * it meets no other (HWI RC-45).
+ */
+static void test_registered_anew(bool strict)
+{
+	uint32_t page = page_of(AT), off = (page + 1) * 4096 - PAGED_OFFSET;
+	struct moor_mr_context entry;
+	bool good;
+
+	paged_start(&p, strict, MOOR_QP_RC);
+	all_in(0);
+	paged_in(&p, 1, page, 1, true);
+	paged_recv(&p, 1, AT, 8192);
+	paged_post(&p, MOOR_WQE_SEND, 2, AT, AT, 8192);
+	ring(p.g, &p.qp[0]);
+	memcpy(&entry, (struct moor_mr_context *)p.g->mr_bar + (p.m[1].key >> 16),
+	       sizeof(entry));
+	revoke_key(p.g, p.m[1].key);
+	put_entry(p.g, p.m[1].key, &entry, MOOR_MRC_TYPE_MR);
+	all_in(1);
+	good = paged_let_go(&p, 1, off, 1, WRITE | RESPONDER, MOOR_PAGE_RESOLVED);
+	ok(good && paged_got(&p, 1, MOOR_WC_LOC_PROT_ERR, 1, MOOR_SYN_KEY) &&
+	   paged_got(&p, 0, MOOR_WC_REM_OP_ERR, 2, 0),
+	   "a SEND never meets two registrations");
+	paged_stop(&p);
+}
+
 int main(void)
 {
 	unsigned int i, strict;
@@ -427,6 +455,7 @@ int main(void)
 			test_atomic_failed(i);
 		}
 		test_same_receive(strict);
+		test_registered_anew(strict);
 	}
 	for (i = 0; i < NUM_ROWS; i++)
 		test_failed_once(&rows[i]);
