@@ -218,7 +218,7 @@ unsigned int model_logged(const struct model *model, const char *text)
 	if (!file)
 		die("%s: %s", model->log, strerror(errno));
 	while (fgets(line, sizeof(line), file))
-		lines += strstr(line, text) != NULL;
+		lines += !!strstr(line, text);
 	fclose(file);
 	return lines;
 }

@@ -91,7 +91,7 @@ static bool is_mapped(const char *name)
 	if (!maps)
 		abort();
 	while (fgets(line, sizeof(line), maps))
-		found |= strstr(line, name) != NULL;
+		found |= !!strstr(line, name);
 	fclose(maps);
 	return found;
 }

@@ -73,8 +73,9 @@ static void test_trickle(void)
 		memset(target, 0, sizeof(target));
 		publish(wb, 0);
 		publish(wb, 1);
-		for (turns = 0; turns < MAX_TURNS && allowed() &&
-				arrived(0, WORDS) < WORDS; turns++) {
+		for (turns = 0; turns < MAX_TURNS; turns++) {
+			if (!allowed() || arrived(0, WORDS) == WORDS)
+				break;
 			write_buffer_trickle(wb);
 			halves += !target[0] && arrived(1, ENTRY_WORDS);
 			backwards += target[ENTRY_WORDS - 1] && !target[1];
