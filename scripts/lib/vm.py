@@ -450,6 +450,17 @@ def lost_patch(options, trouble):
         not any("[moor" in line for line in trouble)
 
 
+def has_begun(console):
+    """Whether the guest came as far as the command."""
+    return any("moor-vm: running the command" in line for line in console_lines(console))
+
+
+def ask_for_another_boot():
+    """Of scripts/vm, which starts all of this anew."""
+    with open(f"{TOP}/build/lock/vm-again-{os.environ['MOOR_PID']}", "w", encoding="utf-8"):
+        pass
+
+
 def read_once(name):
     """A file that the guest may have written."""
     try:
@@ -518,7 +529,9 @@ def verdict(options, why, models, console, qemu_log):
     if trouble:
         say("\n  ".join(["guest kernel reported a problem:"] + trouble))
         if lost_patch(options, trouble):
-            say("a breakpoint outside the driver: patched code and emulated processors, it seems; run it again")
+            say("a breakpoint outside the driver: patched code and emulated processors, it seems")
+            if not has_begun(console):
+                ask_for_another_boot()
         return GUEST_TROUBLE
     for death in deaths:
         say(death)
@@ -536,7 +549,7 @@ def verdict(options, why, models, console, qemu_log):
         return 0
     if reason:
         say(f"guest not ready for the command: {reason}")
-    elif any("moor-vm: running the command" in line for line in console_lines(console)):
+    elif has_begun(console):
         say("the guest ended before the command did, without a word from its kernel")
         return GUEST_TROUBLE
     else:
