@@ -197,7 +197,7 @@ TEST_CASE(xrc_remote, "WRITE, READ and atomics by the PD of the SRQ that is name
 	}
 }
 
-#define LONG_READ	(512u << 10)	/* more than a unit: the rest is answered later */
+#define LONG_READ	(1u << 20)	/* several units: the rest is answered later */
 
 TEST_CASE(xrc_many_reads, "READs of different SRQs under way together, each by its own PD",
 	  "XRC-7 XRC-9", HAS(XRC))
