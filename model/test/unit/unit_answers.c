@@ -36,27 +36,33 @@ static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
  */
 static void test_room(void)
 {
+	/* Long enough for all to be under way together. */
+	const uint32_t len = 1u << 20;
 	const struct qp *responder;
 	struct moor_sq_wqe *wqe;
 	struct moor_cqe cqe;
 	unsigned int i;
+	uint64_t buf;
+	uint32_t key;
 
 	world_start(MOOR_QP_RC);
 	responder = qp_find(w.g->nic, w.qp[1].qpn);
+	buf = take(w.g, len);
+	key = make_mr(w.g, PD, RIGHTS, buf, len);
 	for (i = 0; i < 4; i++) {
 		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, i);
-		wqe->remote_addr = htole64(w.buf[1]);
-		wqe->rkey = htole32(w.key[1]);
-		add_sge(wqe, sge(w.buf[0], LONG, w.key[0]));
+		wqe->remote_addr = htole64(buf);
+		wqe->rkey = htole32(key);
+		add_sge(wqe, sge(buf, len, key));
 	}
 	ring(w.g, &w.qp[0]);
 	while (i && wait_cq(0, &cqe) && !cqe.status)
 		i--;
 	ok(!i && !w.g->nic->wire->traffic.went_back,
 	   "four READs, answered in their order");
-	ask_to_read(0, w.buf[1], w.key[1], LONG);
+	ask_to_read(0, buf, key, len);
 	for (i = 4; i < 8; i++)
-		ask_to_read(i * (LONG >> 10), w.buf[1], w.key[1], LONG);
+		ask_to_read(i * (len >> 10), buf, key, len);
 	ok(!responder->resp.fault.set, "an old one, asked for again, takes no room");
 	guest_stop(w.g);
 }
