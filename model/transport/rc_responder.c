@@ -21,8 +21,7 @@ static struct responder_answer *answer_at(struct responder *resp, uint32_t i)
 /* The oldest one that is kept. */
 static uint32_t first_answer(const struct responder *resp)
 {
-	return resp->num_answers > NIC_MAX_RD_ATOMIC ?
-	       resp->num_answers - NIC_MAX_RD_ATOMIC : 0;
+	return resp->num_answers - resp->kept;
 }
 
 static void set_due(struct responder *resp, uint8_t syndrome)
@@ -319,6 +318,8 @@ static struct responder_answer *new_answer(struct qp *qp,
 	struct responder_answer *a;
 
 	a = answer_at(resp, resp->num_answers++);
+	if (resp->kept < NIC_MAX_RD_ATOMIC)
+		resp->kept++;
 	/* It takes the place of the oldest, which may be on its way once more. */
 	if ((int32_t)(first_answer(resp) - resp->unanswered) > 0)
 		resp->unanswered = first_answer(resp);
@@ -616,6 +617,9 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		out_of_sequence(qp);
 	} else {
 		resp->nak_sent = false;
+		/* A NAK that still waits asked for what is here now. */
+		if (resp->due & AETH_CODE)
+			resp->is_due = false;
 		if (!resp->established) {
 			resp->established = true;
 			qp_event(nic, qp, MOOR_EVENT_COMM_EST);

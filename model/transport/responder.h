@@ -50,7 +50,8 @@ struct responder {
 	uint32_t msn;
 	uint32_t placed;	/* bytes of the message under way */
 	uint32_t unanswered;	/* first answer that may be pending */
-	uint32_t num_answers;	/* ever; the last NIC_MAX_RD_ATOMIC are kept */
+	uint32_t num_answers;	/* ever, modulo 2^32 */
+	uint32_t kept;		/* of them, the last: NIC_MAX_RD_ATOMIC at the most */
 	struct recv_wqe wqe;
 	uint32_t wqe_psn;	/* of the message that came for it last */
 	struct segment range;	/* of a WRITE */

@@ -68,6 +68,37 @@ static void test_room(void)
 }
 
 /*
+ * How many READs there were is counted in 32 bits: those about the 2^32nd are answered
+ * as all others are, and again when they are asked for once more.
+ */
+static void test_count(void)
+{
+	struct responder *resp;
+	struct moor_sq_wqe *wqe;
+	unsigned int i, n = 0;
+	struct moor_cqe cqe;
+
+	world_start(MOOR_QP_RC);
+	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
+	resp->num_answers = -2;
+	resp->unanswered = resp->num_answers;
+	for (i = 0; i < 4; i++) {
+		wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, i);
+		wqe->remote_addr = htole64(w.buf[1]);
+		wqe->rkey = htole32(w.key[1]);
+		add_sge(wqe, sge(w.buf[0], i == 1 ? LONG : 64, w.key[0]));
+	}
+	ring(w.g, &w.qp[0]);
+	while (n < 4 && wait_cq(0, &cqe) && !cqe.status)
+		n++;
+	ok(n == 4, "READs about the 2^32nd: %u of 4 are answered", n);
+	ask_to_read(1, w.buf[1], w.key[1], LONG);
+	ok(resp->unanswered + 3 == resp->num_answers, "  and the second once more");
+	settle(w.g);
+	guest_stop(w.g);
+}
+
+/*
  * WRITEs are sent again, and the key of the second has died meanwhile. The first
  * is acknowledged yet; the second has failed, whatever an answer says of it.
  */
@@ -179,13 +210,13 @@ static void test_registered_anew(bool asked_again)
 }
 
 /* A SEND without payload reaches the responder, or one that has been. */
-static void ask_to_send(uint32_t psn)
+static void ask_to_send(uint32_t psn, bool ack_request)
 {
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
 	struct stream nothing = { 0 };
 	struct packet p = {
 		.opcode = PACKET_TRANSPORT_RC | PACKET_SEND_ONLY,
-		.ack_request = true, .psn = psn & PSN_MASK, .num_psn = 1,
+		.ack_request = ack_request, .psn = psn & PSN_MASK, .num_psn = 1,
 		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
 		.sgid = gid, .dgid = gid, .payload = &nothing,
 	};
@@ -202,19 +233,36 @@ static void test_nak_that_waits(void)
 	world_start(MOOR_QP_RC);
 	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
 	ask_to_read(0, w.buf[1], w.key[1], LONG);
-	ask_to_send(next);
+	ask_to_send(next, true);
 	ok(resp->is_due && (resp->due & AETH_CODE) == AETH_RNR_NAK,
 	   "an RNR NAK waits for a READ's answer");
-	ask_to_send(next + 1);
+	ask_to_send(next + 1, true);
 	ok((resp->due & AETH_CODE) == AETH_RNR_NAK, "  what is ahead does not replace it");
-	ask_to_send(-1);
+	ask_to_send(-1, true);
 	ok((resp->due & AETH_CODE) == AETH_RNR_NAK, "  nor does what is behind");
 	settle(w.g);
-	ask_to_send(next + 1);
+	ask_to_send(next + 1, true);
 	ok(!resp->is_due, "  and when it is out, what is ahead meets no other");
 	post_recv(w.g, &w.qp[1], 1, NULL, 0);
-	ask_to_send(next);
+	ask_to_send(next, true);
 	ok(resp->psn == next + 1 && !resp->nak_sent, "  until what was asked for comes");
+	guest_stop(w.g);
+}
+
+/* What the NAK that waits asks for has come: it is not sent any more. */
+static void test_nak_that_is_late(void)
+{
+	const struct responder *resp;
+	uint32_t next = LONG >> 10;
+
+	world_start(MOOR_QP_RC);
+	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
+	ask_to_read(0, w.buf[1], w.key[1], LONG);
+	ask_to_send(next, true);
+	post_recv(w.g, &w.qp[1], 1, NULL, 0);
+	ask_to_send(next, false);
+	ok(resp->psn == next + 1 && !resp->is_due,
+	   "an RNR NAK that waits is not sent when its SEND has been taken");
 	guest_stop(w.g);
 }
 
@@ -261,7 +309,9 @@ int main(void)
 	test_dead_answers(MOOR_WQE_READ, "READ");
 	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
 	test_room();
+	test_count();
 	test_nak_that_waits();
+	test_nak_that_is_late();
 	test_not_ready();
 	return done();
 }
