@@ -4,6 +4,8 @@
  * there is none; and whoever ends meanwhile.
  */
 
+#include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/uaccess.h>
 
 #include "paged.h"
@@ -186,6 +188,55 @@ static void odp_reset(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
 	paged_late_unmap(test, &late);
 	paged_close(paged);
+}
+
+struct syncer {
+	struct moor_eq *eq;
+	bool begun, over;
+	struct completion done;
+};
+
+static int sync_thread(void *data)
+{
+	struct syncer *me = data;
+
+	WRITE_ONCE(me->begun, true);
+	moor_eq_sync(me->eq);
+	WRITE_ONCE(me->over, true);
+	complete(&me->done);
+	return 0;
+}
+
+/*
+ * Who takes a QP to RESET handles events of all others, too: who destroys one of them
+ * waits for that, though it is no interrupt.
+ */
+static void odp_drain_is_waited_for(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct syncer syncer = { .eq = &mdev->page_eq };
+	struct task_struct *task;
+	unsigned int i, here;
+	bool over;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "one processor: nobody is in the midst of it");
+	init_completion(&syncer.done);
+	task = kthread_create(sync_thread, &syncer, "syncer");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	here = get_cpu();
+	kthread_bind(task, cpumask_any_but(cpu_online_mask, here));
+	spin_lock_irq(&syncer.eq->lock);
+	wake_up_process(task);
+	while (!READ_ONCE(syncer.begun))
+		cpu_relax();
+	for (i = 0; i < 20 && !READ_ONCE(syncer.over); i++)
+		mdelay(1);
+	over = READ_ONCE(syncer.over);
+	spin_unlock_irq(&syncer.eq->lock);
+	put_cpu();
+	wait_for_completion(&syncer.done);
+	KUNIT_EXPECT_FALSE(test, over);
 }
 
 /* A window is bound: nothing of the MR changes, its pages come and go. */
@@ -385,6 +436,7 @@ static struct kunit_case odp_waits_cases[] = {
 	KUNIT_CASE(odp_stuck_again),
 	KUNIT_CASE(odp_stuck_rereg),
 	KUNIT_CASE(odp_reset),
+	KUNIT_CASE(odp_drain_is_waited_for),
 	KUNIT_CASE(odp_last_worker),
 	KUNIT_CASE(odp_busy),
 	KUNIT_CASE(odp_answer_refused),

@@ -224,6 +224,9 @@ void moor_eq_sync(struct moor_eq *eq)
 {
 	synchronize_irq(eq->irq);
 	flush_work(&eq->work);
+	/* moor_eq_drain() handles events of others, too, and is neither of the two. */
+	spin_lock_irq(&eq->lock);
+	spin_unlock_irq(&eq->lock);
 }
 
 static bool moor_eq_is_guest(const struct moor_eq *eq)
