@@ -93,8 +93,12 @@ static u64 fake_reg(struct fake_nic *nic, u32 offset)
 	case MOOR_REG_MAX_CQ:		return FAKE_MAX_CQ;
 	case MOOR_REG_MAX_EQ:		return FAKE_MAX_EQ;
 	case MOOR_REG_MAX_LOG_WQE:	return 15;
-	case MOOR_REG_SRQ_INDEX_BITS:	return FAKE_SRQ_INDEX_BITS;
-	case MOOR_REG_MAX_FILTER:	return FAKE_MAX_FILTER;
+	case MOOR_REG_SRQ_INDEX_BITS:
+		return fake_features(nic) & MOOR_FEATURE_SRQ ?
+		       FAKE_SRQ_INDEX_BITS : 0;
+	case MOOR_REG_MAX_FILTER:
+		return fake_features(nic) & MOOR_FEATURE_UD ?
+		       FAKE_MAX_FILTER : 0;
 	case MOOR_REG_MAX_SGE:		return 16;
 	case MOOR_REG_MAX_INLINE:	return 256;
 	case MOOR_REG_MAX_LOG_CQE:	return 16;

@@ -174,6 +174,8 @@ KUNIT_ARRAY_PARAM(limits, all_limits, limits_desc);
 static void probe_limits(struct kunit *test)
 {
 	const struct limits *limits = test->param_value;
+	/* Without datagrams nobody has queues at once. */
+	u64 missing = limits->reg == MOOR_REG_MAX_FILTER ? 0 : MOOR_FEATURE_UD;
 
 	if (limits->least)
 		KUNIT_EXPECT_FALSE(test, probes_showing(test, limits->reg,
@@ -182,20 +184,27 @@ static void probe_limits(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, probes_showing(test, limits->reg, U32_MAX, 0));
 	if (!limits->fits)
 		return;
-	/* Without datagrams nobody has queues at once. */
 	KUNIT_EXPECT_TRUE(test, probes_showing(test, limits->reg, limits->least,
-					       MOOR_FEATURE_UD));
+					       missing));
 	KUNIT_EXPECT_TRUE(test, probes_showing(test, limits->reg, limits->most,
-					       MOOR_FEATURE_UD));
+					       missing));
 }
 
-/* Without the feature that it is of a register means nothing. */
+/* Without the feature that it is of a register shows nothing (HWI REG-9). */
 static void probe_meaningless(struct kunit *test)
 {
+	const u64 no_srq = MOOR_FEATURE_SRQ | MOOR_FEATURE_XRC;
+
 	KUNIT_EXPECT_TRUE(test, probes_showing(test, MOOR_REG_SRQ_INDEX_BITS, 0,
-					       MOOR_FEATURE_SRQ | MOOR_FEATURE_XRC));
+					       no_srq));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, MOOR_REG_SRQ_INDEX_BITS, 4,
+						no_srq));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, MOOR_REG_SRQ_INDEX_BITS, 64,
+						no_srq));
 	KUNIT_EXPECT_TRUE(test, probes_showing(test, MOOR_REG_MAX_FILTER, 0,
 					       MOOR_FEATURE_UD));
+	KUNIT_EXPECT_FALSE(test, probes_showing(test, MOOR_REG_MAX_FILTER, 1,
+						MOOR_FEATURE_UD));
 }
 
 static void probe_attributes(struct kunit *test)

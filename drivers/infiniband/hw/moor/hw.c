@@ -158,8 +158,11 @@ static const char *moor_hw_bad_range(struct moor_caps *caps)
 	for (cap = moor_hw_caps;
 	     cap < moor_hw_caps + ARRAY_SIZE(moor_hw_caps); cap++) {
 		value = *moor_hw_cap_of(caps, cap);
-		if (cap->feature && !(caps->features & cap->feature))
+		if (cap->feature && !(caps->features & cap->feature)) {
+			if (value)
+				return cap->name;
 			continue;
+		}
 		if (value < cap->least || value > cap->most)
 			return cap->name;
 	}
