@@ -85,7 +85,8 @@ static struct moor_fault_queue *moor_faults_new(void)
 	} wqs[MOOR_FAULT_QUEUES] = {
 		[MOOR_FAULT_PAGE] = { "moor-faults", MOOR_FAULT_WORKERS },
 		[MOOR_FAULT_DMABUF] = { "moor-dmabufs", MOOR_FAULT_WORKERS },
-		[MOOR_FAULT_ADVICE] = { "moor-advice", MOOR_PREFETCHES },
+		/* As many as are let in (MOOR_PREFETCHES), on whatever node. */
+		[MOOR_FAULT_ADVICE] = { "moor-advice", 0 },
 	};
 	struct moor_fault_queue *queue = kzalloc_obj(*queue);
 	int kind;
