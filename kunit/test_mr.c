@@ -385,19 +385,26 @@ static int leaver_thread(void *data)
 	return 0;
 }
 
+struct second_fence {
+	u32 before;		/* as many fences there were */
+	u32 count;		/* keys that it takes away */
+};
+
 /* Whatever else is in the ring, the NIC looks no further than the second fence. */
 static void pause_after_two(struct fake_nic *nic, const struct moor_cmd *cmd,
 			    struct moor_cpl *answer)
 {
-	u32 before = *(u32 *)nic->behave.lie_arg;
+	struct second_fence *fence = nic->behave.lie_arg;
 
-	if (nic->commands[MOOR_CMD_MR_REVOKE] == before + 2)
-		WRITE_ONCE(nic->behave.pause, true);
+	if (nic->commands[MOOR_CMD_MR_REVOKE] != fence->before + 2)
+		return;
+	fence->count = le32_to_cpu(((const struct moor_cmd_mr_revoke *)cmd)->count);
+	WRITE_ONCE(nic->behave.pause, true);
 }
 
 /*
  * Whoever comes while many keys go at once has the next fence, which is shared, so
- * that those many have none more for it.
+ * that those many have none more for it, unless he is so quick that he sends it alone.
  */
 static void mr_many_keys_let_others_in(struct kunit *test)
 {
@@ -406,7 +413,8 @@ static void mr_many_keys_let_others_in(struct kunit *test)
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 	struct leaver leaver = { .mdev = mdev, .revs = LIST_HEAD_INIT(leaver.revs) };
-	u32 before = nic->commands[MOOR_CMD_MR_REVOKE], i;
+	struct second_fence fence = { .before = nic->commands[MOOR_CMD_MR_REVOKE] };
+	u32 i, wanted = DIV_ROUND_UP(MANY + 1, MOOR_REVOKE_MAX_KEYS);
 	struct ib_pd *pd = moor_kunit_pd(test);
 	struct worker worker = {};
 	struct ib_mr *mrs[MANY];
@@ -420,7 +428,7 @@ static void mr_many_keys_let_others_in(struct kunit *test)
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mrs[i]);
 		moor_revocation_add(&to_mmr(mrs[i])->exit, mrs[i]->lkey, &leaver.revs);
 	}
-	nic->behave.lie_arg = &before;
+	nic->behave.lie_arg = &fence;
 	nic->behave.lie = pause_after_two;
 	WRITE_ONCE(nic->behave.pause, true);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(leaver_thread, &leaver,
@@ -440,8 +448,8 @@ static void mr_many_keys_let_others_in(struct kunit *test)
 	wait_for_completion(&leaver.done);
 	wait_for_completion(&worker.done);
 	KUNIT_EXPECT_EQ(test, worker.err, 0);
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before,
-			DIV_ROUND_UP(MANY + 1, MOOR_REVOKE_MAX_KEYS));
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - fence.before,
+			wanted + (fence.count == 1));
 	for (i = 0; i < MANY; i++)
 		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mrs[i]), 0);
 	KUNIT_EXPECT_EQ(test, mdev->mrs.num_pending, 0);

@@ -32,7 +32,7 @@ class Session:
         for suite in suites:
             if not found[suite] or found[suite][0].result != SURVIVED:
                 words = suite.split()
-                shared = {"kunit": ("kunit",), "guest": (folder_and_test(words[1])[0], *words[2:])}
+                shared = {"kunit": ("kunit", *words[2:]), "guest": (folder_and_test(words[1])[0], *words[2:])}
                 groups[shared.get(words[0], (suite,))].append(suite)
         if groups:
             self.copy.become({})
@@ -43,7 +43,7 @@ class Session:
             if kind == "guest" and len(group) > 1:
                 together = guest.boot_suites(options, group)
             elif kind == "kunit" and len(group) > 1:
-                together = attempt("kunit *.*", new_log("kunit-all"))
+                together = attempt(" ".join(["kunit *.*", *options]), new_log("kunit-all"))
             # Which of them: each by itself.
             outcomes = [together] * len(group) if together.result == SURVIVED else [
                 attempt(suite, new_log(re.sub(r"\W+", "-", suite))) for suite in group]

@@ -55,12 +55,12 @@ def run_conformance(_words, log):
 
 
 def run_kunit(words, log):
-    """One suite of kunit/, or all of them."""
-    console = f"{place.tree}/build/kunit/console.log"
+    """One suite of kunit/, or all of them; with --guest in the virtual machine."""
+    console = f"{place.tree}/build/{'kunit-guest' if '--guest' in words else 'kunit'}/console.log"
     if os.path.exists(console):
         os.unlink(console)
     glob = words[0] if "." in words[0] else f"{words[0]}.*"
-    status, output = run(log, ["scripts/kunit", glob],
+    status, output = run(log, ["scripts/kunit", *words[1:], glob],
                          env=dict(os.environ, MOOR_KUNIT_TIMEOUT=str(SUITE_SECONDS["kunit"])))
     if not os.path.exists(console):
         found = re.findall(r"^.*(?:error:|warning:|\*\*\*|undefined!).*$", output, re.MULTILINE)
