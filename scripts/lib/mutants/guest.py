@@ -67,6 +67,8 @@ def run_guest(names):
 
 def judge(status, output):
     """What the output of run-guest in a VM says."""
+    # Of a boot that scripts/vm tried again nothing counts.
+    output = re.split(r"^vm: it is booted once more\n", output, flags=re.MULTILINE)[-1]
     failed = re.search(r"^    failed: (.*)$", output, re.MULTILINE)
     slow = re.search(r"^    failed: took longer than .*$", output, re.MULTILINE)
     trouble = re.search(r"^vm: guest kernel reported a problem:\n((?:  .*\n?)*)", output, re.MULTILINE)
