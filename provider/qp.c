@@ -367,16 +367,32 @@ struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 /* ---- changing, querying, destroying ---- */
 
-/* The device has emptied both queues and zeroed their slots. */
+/*
+ * The device has emptied the queue and zeroed its slot, but who was posting in another
+ * thread may have stored there since. Until INIT the device does not look (HWI WQ-18).
+ */
+static void reset_wq(struct moor_wq *wq)
+{
+	moor_lock(&wq->lock);
+	wq->producer = 0;
+	atomic_store(&wq->consumer, 0);
+	if (wq->depth)
+		moor_slot_store(&wq->slot, 0);
+	moor_unlock(&wq->lock);
+}
+
+/*
+ * Once the CQs are clean no poller moves a consumer. The queues' locks are not taken
+ * within theirs: who polls between ibv_wr_start() and ibv_wr_complete() has the send
+ * queue's first.
+ */
 static void reset_qp(struct moor_qp *qp)
 {
 	lock_cqs(qp);
 	clean_cqs(qp);
-	qp->sq.producer = 0;
-	qp->rq.producer = 0;
-	atomic_store(&qp->sq.consumer, 0);
-	atomic_store(&qp->rq.consumer, 0);
 	unlock_cqs(qp);
+	reset_wq(&qp->sq);
+	reset_wq(&qp->rq);
 }
 
 int moor_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)

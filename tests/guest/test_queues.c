@@ -4,6 +4,8 @@
  * one may post, resizing, completions of a QP that is gone, parent domains.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,6 +280,77 @@ static void test_resize(struct pair *pair)
 	tap_is(ibv_resize_cq(cq, pair->config.send_wr), 0, "resize back");
 }
 
+/* Of the receives of side b, numbered from 1. */
+static atomic_uint posted;
+
+/* Until it may not any more, since the QP is in RESET. */
+static void *post_receives(void *arg)
+{
+	struct pair *pair = arg;
+	int err = 0;
+
+	while (err != EINVAL) {
+		err = post_receive(&pair->b, posted + 1, pair->b.buf, 8,
+				   pair->b.mr->lkey);
+		posted += !err;
+	}
+	return NULL;
+}
+
+/* Reset while another thread posts: how many receives had been posted before. */
+static unsigned int reset_under_posts(struct pair *pair)
+{
+	unsigned int before;
+	pthread_t thread;
+
+	posted = 0;
+	if (pthread_create(&thread, NULL, post_receives, pair))
+		tap_bail("pthread_create");
+	while ((before = posted) < 16)
+		;
+	if (modify_to(&pair->b, IBV_QPS_RESET) || modify_to(&pair->a, IBV_QPS_RESET))
+		tap_bail("cannot reset");
+	pthread_join(thread, NULL);
+	return before;
+}
+
+/*
+ * A message finds no receive then, or one that was posted when the queue was empty
+ * already, but none of before.
+ */
+static void test_reset_race(struct ibv_context *ctx)
+{
+	struct pair_config config = pair_defaults;
+	struct pair pair = {};
+	struct request request;
+	unsigned int before;
+	struct ibv_wc wc;
+	int i;
+
+	config.recv_wr = 16384;
+	config.rnr_retry = 0;
+	pair_open(&pair, ctx, &config);
+	for (i = 0; i < 50; i++) {
+		pair_connect(&pair);
+		before = reset_under_posts(&pair);
+		pair_connect(&pair);
+		request = write_request(&pair, 1);
+		request.opcode = IBV_WR_SEND;
+		if (post(&pair.a, &request) || !wait_wc(pair.a.send_cq, &wc))
+			tap_bail("a message did not end");
+		if (wc.status == IBV_WC_SUCCESS ?
+		    !wait_wc(pair.b.recv_cq, &wc) || wc.wr_id <= before :
+		    wc.status != IBV_WC_RNR_RETRY_EXC_ERR)
+			break;
+		modify_to(&pair.a, IBV_QPS_RESET);
+		modify_to(&pair.b, IBV_QPS_RESET);
+	}
+	if (!tap_is(i, 50, "reset while another thread posts: the queue is empty"))
+		tap_diag("status %d, wr_id %llu; %u were posted before", wc.status,
+			 (unsigned long long)wc.wr_id, before);
+	pair_close(&pair);
+}
+
 /* Two QPs on one CQ: one is destroyed with completions in the ring. */
 static void test_clean(struct ibv_context *ctx)
 {
@@ -520,6 +593,7 @@ int main(int argc, char **argv)
 	test_places(&pair);
 	pair_close(&pair);
 	test_clean(ctx);
+	test_reset_race(ctx);
 	test_parent_domain(ctx);
 	test_scribbled(ctx);
 	ibv_close_device(ctx);
