@@ -62,6 +62,7 @@ struct moor_registration {
 	uint64_t iova;
 	uint64_t dm_length;	/* of the on-NIC memory it was to be over, or 0 */
 	bool dmabuf;		/* of another driver's memory; @start is an offset in it */
+	bool no_range;		/* anew, and nobody looked at @start, @length and @iova */
 	uint32_t access;
 	int error;
 };

@@ -95,6 +95,8 @@ static uint32_t wrong_flags(const struct moor_context *ctx,
 /* It wraps, or is not congruent to the start. */
 static bool iova_is_wrong(const struct moor_registration *asked)
 {
+	if (asked->no_range)
+		return false;
 	return (asked->iova ^ asked->start) % MOOR_PAGE_SIZE ||
 	       (asked->length && asked->iova + asked->length - 1 < asked->iova);
 }

@@ -94,6 +94,7 @@ int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		struct moor_registration asked = {
 			.start = (uintptr_t)addr, .length = length,
 			.iova = (uintptr_t)addr, .access = access,
+			.no_range = !(flags & IBV_REREG_MR_CHANGE_TRANSLATION),
 		};
 
 		moor_note_failure(context, err, &asked);

@@ -243,6 +243,10 @@ static void rereg_dm(struct ibv_dm *dm)
 	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access) &&
 	       errno == EINVAL, "on-NIC memory is not registered anew");
 	expect_refusal("on-NIC memory anew", MOOR_REFUSAL_OTHER, EINVAL, &r);
+	/* Nor that of a range at which nobody looks. */
+	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pair.pd, (void *)-8, 100, 0) &&
+	       errno == EINVAL, "nor for another PD");
+	expect_refusal("another PD, and a range that wraps", MOOR_REFUSAL_OTHER, EINVAL, &r);
 	ibv_dereg_mr(mr);
 }
 
