@@ -112,7 +112,7 @@ struct moor_td {
 /**
  * struct moor_pd - a protection domain or a parent domain
  * @pd: the common part
- * @users: parent domains made of it, queues with memory from its allocator
+ * @users: parent domains made of it; of a parent domain, QPs, CQs and SRQs made with it
  * @contained: parent domain: the PD it stands for; else NULL
  * @td: parent domain: its thread domain, or NULL
  * @alloc: parent domain: allocator for queue memory, or NULL
