@@ -109,6 +109,7 @@ static struct moor_cq *create_cq(struct ibv_context *context,
 	if (err)
 		goto free_buf;
 	moor_lock_init(&cq->lock, wants_lock(attr, cq->parent));
+	moor_lock_init(&cq->request_lock, true);
 	if (cq->parent)
 		atomic_fetch_add(&cq->parent->users, 1);
 	return cq;
@@ -221,6 +222,7 @@ int moor_destroy_cq(struct ibv_cq *ibcq)
 	moor_buf_free(&cq->buf);
 	if (cq->parent)
 		atomic_fetch_sub(&cq->parent->users, 1);
+	moor_lock_destroy(&cq->request_lock);
 	moor_lock_destroy(&cq->lock);
 	free(cq);
 	return 0;

@@ -154,13 +154,16 @@ struct moor_lock {
 /**
  * struct moor_cq - a completion queue
  * @vcq: the common part
- * @lock: protects all that follows
+ * @lock: protects all that follows, but for what @request_lock does
  * @buf: memory of the ring
  * @ring: CQEs
  * @log_cqe: log2 of their number
  * @consumer: free-running index of the next CQE to look at
  * @announced: @consumer as the device was told last
  * @arm: arm and arm sequence as they stand in the doorbell
+ * @request_lock: protects @any_pending and @requests; taken within @lock. There
+ *	whatever was promised of the CQ's threads: one that fetches events of the
+ *	channel, which many CQs may share, need not be that which polls
  * @any_pending: armed for any completion, and perhaps not answered since
  * @requests: no event was fetched for so many
  * @slot: the doorbell
@@ -176,6 +179,7 @@ struct moor_cq {
 	uint32_t consumer;
 	uint32_t announced;
 	uint64_t arm;
+	struct moor_lock request_lock;
 	bool any_pending;
 	uint32_t requests;
 	struct moor_slot slot;

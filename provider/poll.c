@@ -167,20 +167,30 @@ int moor_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return n;
 }
 
+/* Counts a request, and returns what the device is to be asked for. */
+static uint64_t count_request(struct moor_cq *cq, int solicited_only)
+{
+	bool any;
+
+	moor_lock(&cq->request_lock);
+	/* A request for any completion is not narrowed by a later one (HWI CQ-24). */
+	if (!solicited_only)
+		cq->any_pending = true;
+	any = cq->any_pending;
+	cq->requests++;
+	moor_unlock(&cq->request_lock);
+	return any ? MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED;
+}
+
 int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);
 	uint64_t sequence;
 
 	moor_lock(&cq->lock);
-	/* A request for any completion is not narrowed by a later one (HWI CQ-24). */
-	if (!solicited_only)
-		cq->any_pending = true;
-	cq->requests++;
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
-		  FIELD_PREP(MOOR_DB_CQ_ARM, cq->any_pending ?
-			     MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED);
+		  FIELD_PREP(MOOR_DB_CQ_ARM, count_request(cq, solicited_only));
 	cq->announced = cq->consumer;
 	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
 	moor_unlock(&cq->lock);
@@ -198,15 +208,17 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
  * That one is known to be answered when there have been as many events as requests. Of
  * requests that were replaced before they were answered there is none, so after them
  * too many events may come, but never too few.
+ *
+ * This is the thread of ibv_get_cq_event(), not that of a CQ that has but one.
  */
 void moor_cq_event(struct ibv_cq *ibcq)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);
 
-	moor_lock(&cq->lock);
+	moor_lock(&cq->request_lock);
 	if (cq->requests && !--cq->requests)
 		cq->any_pending = false;
-	moor_unlock(&cq->lock);
+	moor_unlock(&cq->request_lock);
 }
 
 /* A queue that others share goes on; one of the QP's own begins anew or is gone. */
