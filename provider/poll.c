@@ -85,16 +85,25 @@ static void free_slots(const struct moor_owner *owner,
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }
 
+/*
+ * The slots up to the consumer are the device's again: what was read of them is read
+ * before. The barrier of a slot's store is for stores alone, outside of x86.
+ */
+static void store_slot(struct moor_cq *cq)
+{
+	cq->announced = cq->consumer;
+	atomic_thread_fence(memory_order_release);
+	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+}
+
 /**
  * moor_cq_announce - tell the device how far the consumer is
  * @cq: the CQ, locked
  */
 void moor_cq_announce(struct moor_cq *cq)
 {
-	if (cq->announced == cq->consumer)
-		return;
-	cq->announced = cq->consumer;
-	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+	if (cq->announced != cq->consumer)
+		store_slot(cq);
 }
 
 /*
@@ -191,8 +200,7 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
 		  FIELD_PREP(MOOR_DB_CQ_ARM, count_request(cq, solicited_only));
-	cq->announced = cq->consumer;
-	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+	store_slot(cq);
 	moor_unlock(&cq->lock);
 	/*
 	 * The consumer polls once more now. Either that poll sees a CQE, or the
