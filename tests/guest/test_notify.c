@@ -109,7 +109,41 @@ static void test_repeated(struct pair *pair)
 	expect_no_cq_event(pair, "requested twice: one event");
 }
 
-/* What is fetched after the last request are the events of those before. */
+/*
+ * Fetches the events of @cq: whether there are any, and no others. A probe stands
+ * behind them: a WRITE, which completes at another CQ alone.
+ */
+static bool fetch_events(struct pair *pair, struct ibv_cq *cq)
+{
+	struct request write = {
+		.opcode = IBV_WR_RDMA_WRITE, .wr_id = 1,
+		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
+		.remote = (uintptr_t)pair->b.buf, .rkey = pair->b.mr->rkey,
+	};
+	struct ibv_cq *probe = pair->a.send_cq, *event_cq;
+	void *context;
+	struct ibv_wc wc;
+	int events = 0;
+
+	if (ibv_req_notify_cq(probe, 0) || post(&pair->a, &write) ||
+	    !wait_wc(probe, &wc) || wc.status)
+		tap_bail("the probe did not end");
+	for (;; events++) {
+		if (!event_within(pair->channel, 20000) ||
+		    ibv_get_cq_event(pair->channel, &event_cq, &context))
+			tap_bail("the probe gave no event");
+		ibv_ack_cq_events(event_cq, 1);
+		if (event_cq != cq)
+			return event_cq == probe && events;
+	}
+}
+
+/*
+ * What is fetched after the last request are the events of those before. They may be
+ * fewer than requests: one that is stored before the NIC has looked for the CQE of the
+ * request before is answered in its stead (HWI CQ-21). That is why a command stands
+ * between them, which our NIC carries out after it has looked.
+ */
 static void test_fetched_late(struct ibv_context *ctx, const struct pair_config *config,
 			      int queued)
 {
@@ -125,10 +159,10 @@ static void test_fetched_late(struct ibv_context *ctx, const struct pair_config 
 		exchange(&pair, 1, IBV_SEND_SOLICITED);
 		if (!event_within(pair.channel, 20000))
 			tap_bail("no event");
+		query_state(&pair.b);
 	}
 	ibv_req_notify_cq(cq, 0);
-	for (i = 0; i < queued; i++)
-		expect_cq_event(&pair, cq, "an event that is fetched late");
+	tap_ok(fetch_events(&pair, cq), "events that are fetched late");
 	ibv_req_notify_cq(cq, 1);
 	exchange(&pair, 1, 0);
 	expect_cq_event(&pair, cq, "the last request is not narrowed");
