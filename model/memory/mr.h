@@ -27,7 +27,7 @@ enum mr_kind {
 struct mr_grant {
 	enum mr_kind kind;
 	uint32_t index;
-	uint32_t epoch;		/* another body or binding, another epoch */
+	uint64_t epoch;		/* another body or binding, another epoch */
 	bool write;
 	bool relaxed;		/* writes may be reordered (HWI ORD-9) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */

@@ -20,8 +20,8 @@
  */
 struct mr_dynamic {
 	uint64_t word;
+	uint64_t epoch;
 	uint32_t key;		/* as it is now, consumer byte included */
-	uint32_t epoch;
 	uint32_t windows;	/* bound to this MR */
 	bool revoked;		/* no access starts any more under @word */
 	bool bound;		/* window: its mw_binding has a meaning */
@@ -33,8 +33,8 @@ struct mr_dynamic {
  * by index, because they end with it.
  */
 struct mw_binding {
+	uint64_t mr_epoch;	/* of the MR it was bound to */
 	uint32_t mr_index;
-	uint32_t mr_epoch;	/* of the MR it was bound to */
 	uint32_t qpn;		/* type 2: bound on; type 1: bound through */
 	uint32_t access;	/* MOOR_ACCESS_REMOTE_*, MOOR_ACCESS_FLUSH_* */
 	uint64_t iova;		/* of its first byte, as peers name it */

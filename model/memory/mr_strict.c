@@ -13,7 +13,7 @@
 /* One 4 KiB stretch of the space of an MR. */
 struct kept_page {
 	uint32_t index;
-	uint32_t epoch;		/* of the index when it was kept; 0: empty */
+	uint64_t epoch;		/* of the index when it was kept; 0: empty */
 	uint64_t page;		/* byte of the space >> 12 */
 	unsigned int shift;	/* of the table's slot that was the leaf */
 	struct xlat_leaf leaf;	/* from the start of the stretch */
@@ -22,7 +22,7 @@ struct kept_page {
 /* A node of the lowest height, whatever the table says of it by now. */
 struct kept_node {
 	uint32_t index;
-	uint32_t epoch;		/* as above */
+	uint64_t epoch;		/* as above */
 	struct xlat_node node;	/* but for its place in host memory */
 };
 
@@ -33,7 +33,7 @@ struct kept_node {
 
 struct mr_strict {
 	struct moor_mr_context entry[NIC_NUM_MR];	/* valid 0: none */
-	uint32_t epoch[NIC_NUM_MR];	/* moved on to drop an index's pages */
+	uint64_t epoch[NIC_NUM_MR];	/* moved on to drop an index's pages */
 	struct kept_page pages[NUM_KEPT_PAGES];
 	struct kept_node nodes[NUM_KEPT_NODES];
 };

@@ -11,7 +11,7 @@ struct segment {
 	uint64_t addr;
 	uint32_t length;
 	uint32_t key;
-	uint32_t epoch;		/* of its MR when it was begun; 0: it was not */
+	uint64_t epoch;		/* of its MR when it was begun; 0: it was not */
 };
 
 /* One end of a message, and how far it has got. */

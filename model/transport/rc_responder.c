@@ -569,7 +569,8 @@ static void take_again(struct qp *qp, const struct packet *p)
 			set_due(resp, AETH_ACK);
 		return;
 	}
-	for (i = first_answer(resp); i != resp->num_answers; i++) {
+	/* The youngest: one with the same PSN may be of 2^24 packets ago. */
+	for (i = resp->num_answers; i-- != first_answer(resp);) {
 		struct responder_answer *a = answer_at(resp, i);
 		int32_t in = psn_diff(p->psn, a->psn);
 
@@ -580,6 +581,7 @@ static void take_again(struct qp *qp, const struct packet *p)
 		a->pending = a->range.addr + a->sent == p->addr;
 		if (a->pending && (int32_t)(i - resp->unanswered) < 0)
 			resp->unanswered = i;
+		return;
 	}
 }
 

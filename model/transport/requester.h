@@ -78,10 +78,14 @@ static inline bool requester_pages(const struct requester *req)
 	return req->held || half_is_parked(&req->half);
 }
 
-/* After a request that failed, and has ended. */
+/*
+ * After a request that failed, and has ended. Perhaps it was not sent: then nobody
+ * answers to its PSNs.
+ */
 static inline void requester_go_on(struct requester *req)
 {
 	req->stopped = false;
+	req->renumbered = true;
 	req->half.state = HALF_GOES;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lossy.h"
+#include "memory/mr_state.h"
 #include "transport/packet.h"
 #include "transport/port.h"
 #include "transport/transport.h"
@@ -98,6 +99,60 @@ static void test_count(void)
 	guest_stop(w.g);
 }
 
+/* What the last atomic is answered with. */
+static uint64_t answered;
+
+static uint32_t in_one(uint32_t mtu)
+{
+	(void)mtu;
+	return PORT_UNIT;
+}
+
+static uint8_t watch(struct nic *nic, struct packet *p)
+{
+	(void)nic;
+	if (packet_form(p)->kind == PACKET_KIND_ATOMIC_ACKNOWLEDGE)
+		answered = p->original;
+	return MOOR_SYN_NONE;
+}
+
+static void ask_to_add(uint32_t psn)
+{
+	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
+	struct packet p = {
+		.opcode = PACKET_TRANSPORT_RC | PACKET_FETCH_ADD,
+		.psn = psn, .num_psn = 1,
+		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
+		.sgid = gid, .dgid = gid,
+		.addr = w.counter, .rkey = w.counter_key, .swap_add = 1,
+	};
+
+	transport_receive(w.g->nic, &p);
+}
+
+/* Of two atomics with the same PSN the older one was 2^24 packets ago. */
+static void test_old_atomic(void)
+{
+	static const struct port watcher = {
+		.unit = in_one, .send = watch, .window = 64, .keeps = true,
+	};
+	struct responder *resp;
+	uint64_t first;
+
+	world_start(MOOR_QP_RC);
+	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
+	w.g->nic->wire->port = &watcher;
+	ask_to_add(0);
+	first = answered;
+	resp->psn = 0;
+	ask_to_add(0);
+	ok(answered == first + 1, "two atomics with the same PSN");
+	answered = first;
+	ask_to_add(0);
+	ok(answered == first + 1, "  the later one is it that is repeated");
+	guest_stop(w.g);
+}
+
 /*
  * WRITEs are sent again, and the key of the second has died meanwhile. The first
  * is acknowledged yet; the second has failed, whatever an answer says of it.
@@ -179,7 +234,7 @@ static void test_dead_answers(uint8_t opcode, const char *what)
  * After the first piece of its answer a READ finds another registration; or is
  * asked for once more first, by a requester whose time-out was short.
  */
-static void test_registered_anew(bool asked_again)
+static void test_registered_anew(bool asked_again, uint64_t epoch)
 {
 	struct moor_mr_context entry = {
 		.pd = PD, .access = RIGHTS, .length = htole64(SIZE),
@@ -192,6 +247,7 @@ static void test_registered_anew(bool asked_again)
 	entry.iova = htole64(w.buf[1]);
 	entry.xlat = flat(w.buf[1]);
 	key = make_mr(w.g, PD, RIGHTS, w.buf[1], SIZE);
+	w.g->nic->mr->dynamic[key >> 16].epoch += epoch;
 	wqe = next_send(w.g, &w.qp[0], MOOR_WQE_READ, 5);
 	wqe->remote_addr = htole64(w.buf[1]);
 	wqe->rkey = htole32(key);
@@ -204,8 +260,9 @@ static void test_registered_anew(bool asked_again)
 		ask_to_read(sent >> 10, w.buf[1] + sent, key, SIZE - sent);
 	}
 	ok(wait_cq(0, &cqe) && cqe.status == MOOR_WC_REM_ACCESS_ERR,
-	   "a READ%s never meets two registrations",
-	   asked_again ? ", though asked for again," : "");
+	   "a READ%s never meets two registrations%s",
+	   asked_again ? ", though asked for again," : "",
+	   epoch ? ", however many there were" : "");
 	guest_stop(w.g);
 }
 
@@ -304,12 +361,14 @@ int main(void)
 {
 	w.chance = 1;
 	test_dead_keys();
-	test_registered_anew(false);
-	test_registered_anew(true);
+	test_registered_anew(false, 0);
+	test_registered_anew(true, 0);
+	test_registered_anew(false, UINT32_MAX);
 	test_dead_answers(MOOR_WQE_READ, "READ");
 	test_dead_answers(MOOR_WQE_FETCH_ADD, "atomic");
 	test_room();
 	test_count();
+	test_old_atomic();
 	test_nak_that_waits();
 	test_nak_that_is_late();
 	test_not_ready();

@@ -243,11 +243,67 @@ static void test_registered_anew(void)
 	guest_stop(g);
 }
 
+/* ---- pages that never come ---- */
+
+static bool page_never_comes(void)
+{
+	struct moor_cmd_page_response cmd = {
+		.hdr.opcode = MOOR_CMD_PAGE_RESPONSE, .status = MOOR_PAGE_FAILED,
+	};
+	struct moor_eqe eqe;
+	struct moor_cqe cqe;
+
+	post(64);
+	if (!next_event(g, 1, &eqe))
+		return false;
+	cmd.token = ((struct moor_page_request *)&eqe)->token;
+	if (command(g, &cmd, sizeof(cmd)))
+		return false;
+	settle(g);
+	return poll_cq(g, &cq[0], &cqe) && cqe.status == MOOR_WC_LOC_PROT_ERR;
+}
+
+/* More of them than a port has room for, over one that cuts at the path MTU. */
+static void test_unsent(void)
+{
+	static const struct impairment none;
+	struct moor_cmd_modify_qp rts = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RTS,
+	};
+	struct moor_mr_context e = {
+		.pd = PD, .access = MOOR_ACCESS_ON_DEMAND, .length = LEN,
+		.xlat = { .levels = 1, .page_shift = 12 },
+	};
+	uint32_t paged = (0x78u << 16) | 0x1234, good;
+	unsigned int n = 0;
+
+	start();
+	port_impair(g->nic, &none);
+	e.iova = buf[0];
+	e.xlat.root = take(g, 4096) | MOOR_PTE_PRESENT;
+	memset(at(g, e.xlat.root & ~(uint64_t)4095), 0, 4096);
+	put_entry(g, paged, &e, MOOR_MRC_TYPE_MR);
+	good = key[0];
+	key[0] = paged;
+	while (n < 70 && page_never_comes()) {
+		modify(g, &rts, QPN(0));
+		n++;
+	}
+	ok(n == 70, "%u of 70 messages whose page does not come have failed", n);
+	key[0] = good;
+	recv_at(buf[1], LEN, key[1]);
+	post(64);
+	settle_timers(g, 100);
+	ok(arrived(64), "and the next one arrives");
+	guest_stop(g);
+}
+
 int main(void)
 {
 	test_bytes();
 	test_wire();
 	test_tricks();
 	test_registered_anew();
+	test_unsent();
 	return done();
 }
