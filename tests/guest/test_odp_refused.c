@@ -169,6 +169,9 @@ static void test_comes_back(void)
 
 /* ---- wrong calls ---- */
 
+#define SPAN	(1ull << 57)	/* of a table of all its heights */
+#define BRANCH	(2u << 20)	/* which begins at a multiple of that */
+
 static void refuse(const char *what, void *at, size_t length, uint64_t iova,
 		   unsigned int access, int due)
 {
@@ -177,6 +180,19 @@ static void refuse(const char *what, void *at, size_t length, uint64_t iova,
 	tap_is(mr ? 0 : errno, due, "%s", what);
 	if (mr)
 		ibv_dereg_mr(mr);
+}
+
+/* What is refused changes nothing. */
+static void test_rereg_too_long(uint8_t *at)
+{
+	struct ibv_mr *mr = must_reg(pd, at, SIZE, ON_DEMAND);
+
+	errno = 0;
+	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)PAGE,
+			    SPAN * 2, 0) && errno == EINVAL, "re-registered with 2^58 bytes");
+	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mr->rkey, (uintptr_t)at, SIZE).status,
+	       IBV_WC_SUCCESS, "what it was it is yet");
+	tap_is(ibv_dereg_mr(mr), 0, "and can go");
 }
 
 static void test_errnos(void)
@@ -198,6 +214,15 @@ static void test_errnos(void)
 	refuse("implicit without paging", NULL, SIZE_MAX, 0, ALL_ACCESS, EINVAL);
 	refuse("as it should be", at, SIZE, addr, ON_DEMAND, 0);
 	refuse("implicit, as it should be", NULL, SIZE_MAX, 0, ON_DEMAND, 0);
+	/* More than there can ever be, but less than the NIC says that an MR may have. */
+	refuse("2^63 bytes", (void *)PAGE, 1ull << 63, PAGE, ON_DEMAND, EINVAL);
+	refuse("2^58 bytes", (void *)PAGE, SPAN * 2, PAGE, ON_DEMAND, EINVAL);
+	refuse("a byte more than a table spans", (void *)BRANCH, SPAN + 1, BRANCH,
+	       ON_DEMAND, EINVAL);
+	refuse("as many, from within a branch", (void *)(BRANCH + PAGE), SPAN,
+	       BRANCH + PAGE, ON_DEMAND, EINVAL);
+	refuse("as many as a table spans", (void *)BRANCH, SPAN, BRANCH, ON_DEMAND, 0);
+	test_rereg_too_long(at);
 	munmap(at, SIZE);
 	/* Nothing is looked at before it is needed. */
 	refuse("what is not mapped", at, SIZE, addr, ON_DEMAND, 0);

@@ -31,6 +31,10 @@
 /* Times that others may get in the way before the device asks anew. */
 #define MOOR_ODP_TRIES	16
 
+/* As much as a table of all its heights spans (HWI XLT-7). */
+#define MOOR_ODP_MAX_SPAN	\
+	BIT_ULL(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT * MOOR_MAX_LEVELS)
+
 /* So long a branch stays empty before it goes: most are filled again at once. */
 #define MOOR_ODP_REAP_MS	100
 
@@ -330,7 +334,7 @@ void moor_odp_put(struct moor_odp *odp)
 	kref_put(&odp->ref, moor_odp_free);
 }
 
-/* As high as needed for @span bytes, and of two nodes at least. */
+/* As high as needed for so many bytes, MOOR_ODP_MAX_SPAN at most; two nodes at least. */
 static u32 moor_odp_levels(u64 span)
 {
 	u32 levels = 2;
@@ -349,15 +353,24 @@ static u32 moor_odp_levels(u64 span)
  *
  * No memory of the process is looked at.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0; -EINVAL for more than any table spans; -ENOMEM.
  */
 int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why)
 {
+	u64 base = ALIGN_DOWN(reg->start, MOOR_BRANCH_SIZE), end;
 	struct moor_xlat *xlat = &reg->table.xlat;
-	struct moor_odp *odp = kzalloc_obj(*odp);
+	struct moor_odp *odp;
 
+	end = moor_reg_is_implicit(reg) ? TASK_SIZE : reg->start + reg->length;
+	if (end - base > MOOR_ODP_MAX_SPAN) {
+		why->reason = MOOR_REFUSAL_LENGTH;
+		why->value = reg->length;
+		why->limit = MOOR_ODP_MAX_SPAN - (reg->start - base);
+		return -EINVAL;
+	}
 	why->reason = MOOR_REFUSAL_MEMORY;
+	odp = kzalloc_obj(*odp);
 	if (!odp)
 		return -ENOMEM;
 	if (reg->zero_based)
@@ -365,10 +378,10 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 	odp->mdev = mdev;
 	odp->start = reg->start;
 	odp->implicit = moor_reg_is_implicit(reg);
-	odp->end = odp->implicit ? TASK_SIZE : reg->start + reg->length;
+	odp->end = end;
 	odp->iova = reg->iova;
-	odp->base = ALIGN_DOWN(reg->start, MOOR_BRANCH_SIZE);
-	odp->levels = moor_odp_levels(odp->end - odp->base);
+	odp->base = base;
+	odp->levels = moor_odp_levels(end - base);
 	odp->writable = ib_access_writable(reg->access & MOOR_ACCESS_COMMON);
 	odp->huge = reg->huge;
 	odp->pfns = kvzalloc_objs(*odp->pfns, MOOR_NODE_ENTRIES);
