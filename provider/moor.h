@@ -181,7 +181,7 @@ struct moor_cq {
 	uint64_t arm;
 	struct moor_lock request_lock;
 	bool any_pending;
-	uint32_t requests;
+	uint64_t requests;
 	struct moor_slot slot;
 	const struct moor_cqe *current;
 	struct moor_pd *parent;
@@ -197,6 +197,7 @@ struct moor_cq {
  * @producer: free-running index of the next WQE to post
  * @consumer: index after the last WQE known to be done; the CQ's poller
  *	stores it, the poster loads it
+ * @most: of an SRQ: the largest @depth that it has had
  * @slot: the doorbell
  */
 struct moor_wq {
@@ -208,6 +209,7 @@ struct moor_wq {
 	uint32_t max_sge;
 	uint32_t producer;
 	atomic_uint consumer;
+	atomic_uint most;
 	struct moor_slot slot;
 };
 
@@ -373,14 +375,17 @@ static inline bool moor_qp_is_target(const struct moor_qp *qp)
 
 /*
  * WQEs of an SRQ are taken in order, but end in any, and at different CQs: the newest
- * that is known to have been taken counts (HWI SRQ-6).
+ * that is known to have been taken counts (HWI SRQ-6). A QP may keep one for any number
+ * of others (HWI SRQ-8), so that indices which are older can be told by no sign: newer
+ * ones are those of which the queue has ever had room for as many.
  */
 static inline void moor_srq_taken(struct moor_wq *wq, uint32_t end)
 {
+	uint32_t most = atomic_load_explicit(&wq->most, memory_order_relaxed);
 	unsigned int known = atomic_load_explicit(&wq->consumer,
 						  memory_order_relaxed);
 
-	while ((int32_t)(end - known) > 0 &&
+	while (end - known - 1 < most &&
 	       !atomic_compare_exchange_weak_explicit(&wq->consumer, &known, end,
 						      memory_order_release,
 						      memory_order_relaxed))

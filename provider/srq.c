@@ -97,6 +97,7 @@ static int init_srq(struct moor_context *ctx, struct moor_srq *srq,
 			     attr->attr.max_sge);
 	if (err)
 		return err;
+	atomic_init(&srq->wq.most, srq->wq.depth);
 	if (to_moor_pd(attr->pd)->contained)
 		srq->parent = to_moor_pd(attr->pd);
 	err = moor_buf_alloc(&srq->buf,
@@ -240,6 +241,8 @@ static int resize_locked(struct moor_srq *srq, struct ibv_srq_attr *attr, int ma
 		return err;
 	other.ring = buf.addr;
 	copy_wqes(&srq->wq, &other);
+	if (atomic_load(&srq->wq.most) < other.depth)
+		atomic_store(&srq->wq.most, other.depth);
 	cmd.ring_addr = (uintptr_t)buf.addr;
 	cmd.log_depth = moor_log2_of_at_least(other.depth);
 	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, mask, &cmd.ibv_cmd,
