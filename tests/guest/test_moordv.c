@@ -163,7 +163,9 @@ static void test_control_group(void)
 	FILE *kinds;
 	char line[256] = "";
 
-	if (mkdir(GROUPS, 0700) || mount("none", GROUPS, "cgroup2", 0, NULL))
+	/* ENODEV: of a kernel without control groups there is no file to be read, either. */
+	if (mkdir(GROUPS, 0700) ||
+	    (mount("none", GROUPS, "cgroup2", 0, NULL) && errno != ENODEV))
 		tap_bail(GROUPS ": %s", strerror(errno));
 	kinds = fopen(GROUPS "/cgroup.controllers", "r");
 	if (!kinds || !fgets(line, sizeof(line), kinds) || !strstr(line, "rdma")) {
