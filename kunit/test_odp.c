@@ -124,6 +124,19 @@ static void odp_invalidate(struct kunit *test)
 	paged_close(paged);
 }
 
+/* Where a fault or an advice finds nothing, nothing is left of it. */
+static void odp_hole(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+
+	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, LENGTH, TO_WRITE),
+			MOOR_PAGE_FAILED);
+	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, 1);
+	paged_close(paged);
+}
+
 /* Memory in the place of what was there. */
 static void odp_replace(struct kunit *test, struct paged *paged)
 {
@@ -508,6 +521,7 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_fault),
 	KUNIT_CASE(odp_edges),
 	KUNIT_CASE(odp_invalidate),
+	KUNIT_CASE(odp_hole),
 	KUNIT_CASE(odp_refilled),
 	KUNIT_CASE(odp_implicit),
 	KUNIT_CASE(odp_implicit_refilled),

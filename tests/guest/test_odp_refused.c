@@ -169,8 +169,7 @@ static void test_comes_back(void)
 
 /* ---- wrong calls ---- */
 
-#define SPAN	(1ull << 57)	/* of a table of all its heights */
-#define BRANCH	(2u << 20)	/* which begins at a multiple of that */
+#define BRANCHES	(4ul << 20)	/* two branches of the table */
 
 static void refuse(const char *what, void *at, size_t length, uint64_t iova,
 		   unsigned int access, int due)
@@ -189,7 +188,7 @@ static void test_rereg_too_long(uint8_t *at)
 
 	errno = 0;
 	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)PAGE,
-			    SPAN * 2, 0) && errno == EINVAL, "re-registered with 2^58 bytes");
+			    1ul << 58, 0) && errno == EFAULT, "re-registered with 2^58 bytes");
 	tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mr->rkey, (uintptr_t)at, SIZE).status,
 	       IBV_WC_SUCCESS, "what it was it is yet");
 	tap_is(ibv_dereg_mr(mr), 0, "and can go");
@@ -197,8 +196,10 @@ static void test_rereg_too_long(uint8_t *at)
 
 static void test_errnos(void)
 {
+	static const size_t short_of_end[] = { 0, 1, PAGE, 2 * PAGE };
 	uint8_t *at = map_pages(SIZE);
 	uint64_t addr = (uintptr_t)at;
+	unsigned int i;
 
 	refuse("remote write without local write", at, SIZE, addr,
 	       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_REMOTE_WRITE, EINVAL);
@@ -214,14 +215,17 @@ static void test_errnos(void)
 	refuse("implicit without paging", NULL, SIZE_MAX, 0, ALL_ACCESS, EINVAL);
 	refuse("as it should be", at, SIZE, addr, ON_DEMAND, 0);
 	refuse("implicit, as it should be", NULL, SIZE_MAX, 0, ON_DEMAND, 0);
-	/* More than there can ever be, but less than the NIC says that an MR may have. */
-	refuse("2^63 bytes", (void *)PAGE, 1ull << 63, PAGE, ON_DEMAND, EINVAL);
-	refuse("2^58 bytes", (void *)PAGE, SPAN * 2, PAGE, ON_DEMAND, EINVAL);
-	refuse("a byte more than a table spans", (void *)BRANCH, SPAN + 1, BRANCH,
-	       ON_DEMAND, EINVAL);
-	refuse("as many, from within a branch", (void *)(BRANCH + PAGE), SPAN,
-	       BRANCH + PAGE, ON_DEMAND, EINVAL);
-	refuse("as many as a table spans", (void *)BRANCH, SPAN, BRANCH, ON_DEMAND, 0);
+	/* What no process can have; near the end of all addresses no sum may wrap. */
+	refuse("2^63 bytes", (void *)PAGE, 1ull << 63, PAGE, ON_DEMAND, EFAULT);
+	refuse("2^58 bytes", (void *)PAGE, 1ull << 58, PAGE, ON_DEMAND, EFAULT);
+	refuse("from here to 2^57", at, (1ull << 57) - addr, addr, ON_DEMAND, EFAULT);
+	for (i = 0; i < sizeof(short_of_end) / sizeof(*short_of_end); i++)
+		refuse("the last addresses there are", (void *)-BRANCHES,
+		       BRANCHES - short_of_end[i], -BRANCHES, ON_DEMAND, EFAULT);
+	refuse("the kernel's memory", (void *)(0xffffull << 48), SIZE, 0xffffull << 48,
+	       ON_DEMAND, EFAULT);
+	refuse("nearly all that a process can have", (void *)PAGE, (1ull << 47) - 2 * PAGE,
+	       PAGE, ON_DEMAND, 0);
 	test_rereg_too_long(at);
 	munmap(at, SIZE);
 	/* Nothing is looked at before it is needed. */

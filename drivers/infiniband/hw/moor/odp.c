@@ -31,9 +31,13 @@
 /* Times that others may get in the way before the device asks anew. */
 #define MOOR_ODP_TRIES	16
 
-/* As much as a table of all its heights spans (HWI XLT-7). */
-#define MOOR_ODP_MAX_SPAN	\
-	BIT_ULL(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT * MOOR_MAX_LEVELS)
+/*
+ * Behind the last address that a process may have, and within what a table of all its
+ * heights spans (HWI XLT-7). No sum of what is below it and a branch wraps.
+ */
+#define MOOR_ODP_END							\
+	min_t(u64, TASK_SIZE,						\
+	      BIT_ULL(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT * MOOR_MAX_LEVELS))
 
 /* So long a branch stays empty before it goes: most are filled again at once. */
 #define MOOR_ODP_REAP_MS	100
@@ -216,12 +220,15 @@ static int moor_branch_look(struct moor_branch *branch, u64 start, u64 end)
 static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
 				bool write, u32 *fresh)
 {
-	struct moor_branch *branch = moor_branch_get(odp, start);
+	struct moor_branch *branch = moor_branch_find(odp, start);
+	bool made = !branch;
 	long served;
 	u32 before;
 	int err;
 
 	lockdep_assert_held(&odp->lock);
+	if (made)
+		branch = moor_branch_new(odp, start);
 	if (IS_ERR(branch))
 		return PTR_ERR(branch);
 	err = moor_branch_look(branch, start, end);
@@ -233,8 +240,9 @@ static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
 	} else {
 		served = err;
 	}
-	/* At once: who asks for what is nowhere has no bound either. */
-	if (served <= 0 && odp->implicit && moor_branch_is_empty(branch))
+	/* At once: who asks for what is nowhere has no bound. */
+	if (served <= 0 && (made || odp->implicit) &&
+	    moor_branch_is_empty(branch))
 		moor_branch_free(branch);
 	return served;
 }
@@ -334,7 +342,7 @@ void moor_odp_put(struct moor_odp *odp)
 	kref_put(&odp->ref, moor_odp_free);
 }
 
-/* As high as needed for so many bytes, MOOR_ODP_MAX_SPAN at most; two nodes at least. */
+/* As high as needed for so many bytes, MOOR_ODP_END at most; and of two nodes at least. */
 static u32 moor_odp_levels(u64 span)
 {
 	u32 levels = 2;
@@ -353,21 +361,20 @@ static u32 moor_odp_levels(u64 span)
  *
  * No memory of the process is looked at.
  *
- * Return: 0; -EINVAL for more than any table spans; -ENOMEM.
+ * Return: 0; -EFAULT for what no process can have; -ENOMEM.
  */
 int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why)
 {
-	u64 base = ALIGN_DOWN(reg->start, MOOR_BRANCH_SIZE), end;
 	struct moor_xlat *xlat = &reg->table.xlat;
+	bool implicit = moor_reg_is_implicit(reg);
 	struct moor_odp *odp;
 
-	end = moor_reg_is_implicit(reg) ? TASK_SIZE : reg->start + reg->length;
-	if (end - base > MOOR_ODP_MAX_SPAN) {
-		why->reason = MOOR_REFUSAL_LENGTH;
-		why->value = reg->length;
-		why->limit = MOOR_ODP_MAX_SPAN - (reg->start - base);
-		return -EINVAL;
+	if (!implicit && (reg->start >= MOOR_ODP_END ||
+			  reg->length > MOOR_ODP_END - reg->start)) {
+		why->reason = MOOR_REFUSAL_PAGE;
+		why->value = max(reg->start, MOOR_ODP_END);
+		return -EFAULT;
 	}
 	why->reason = MOOR_REFUSAL_MEMORY;
 	odp = kzalloc_obj(*odp);
@@ -377,11 +384,11 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		reg->iova = 0;
 	odp->mdev = mdev;
 	odp->start = reg->start;
-	odp->implicit = moor_reg_is_implicit(reg);
-	odp->end = end;
+	odp->implicit = implicit;
+	odp->end = implicit ? MOOR_ODP_END : reg->start + reg->length;
 	odp->iova = reg->iova;
-	odp->base = base;
-	odp->levels = moor_odp_levels(end - base);
+	odp->base = ALIGN_DOWN(reg->start, MOOR_BRANCH_SIZE);
+	odp->levels = moor_odp_levels(odp->end - odp->base);
 	odp->writable = ib_access_writable(reg->access & MOOR_ACCESS_COMMON);
 	odp->huge = reg->huge;
 	odp->pfns = kvzalloc_objs(*odp->pfns, MOOR_NODE_ENTRIES);

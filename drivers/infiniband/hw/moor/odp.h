@@ -75,7 +75,7 @@ struct moor_branch {
 	struct mutex lock;		/* protects the rest; below reclaim */
 	u32 present;
 	bool huge;
-	struct moor_odp_page pages[MOOR_NODE_ENTRIES];
+	struct moor_odp_page *pages;
 };
 
 /* What "rdma statistic show mr" shows. */
@@ -293,7 +293,8 @@ long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 /* odp_tree.c */
 int moor_odp_alloc_node(struct moor_odp *odp, struct moor_table *table);
 void moor_odp_free_node(struct moor_odp *odp, struct moor_table *table);
-struct moor_branch *moor_branch_get(struct moor_odp *odp, u64 addr);
+struct moor_branch *moor_branch_find(struct moor_odp *odp, u64 addr);
+struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr);
 void moor_branch_free(struct moor_branch *branch);
 void moor_odp_free_tree(struct moor_odp *odp);
 

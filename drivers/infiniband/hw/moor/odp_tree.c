@@ -129,7 +129,8 @@ static void moor_branch_release(struct moor_branch *branch)
 {
 	moor_odp_free_node(branch->odp, &branch->table);
 	mutex_destroy(&branch->lock);
-	kvfree(branch);
+	kvfree(branch->pages);
+	kfree(branch);
 }
 
 static int moor_branch_enter(struct moor_odp *odp, struct moor_branch *branch)
@@ -151,19 +152,29 @@ static int moor_branch_enter(struct moor_odp *odp, struct moor_branch *branch)
 	return err;
 }
 
-static struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
+/**
+ * moor_branch_new - make the branch of an address
+ * @odp: translation, which has none there
+ * @addr: address in a process that lives
+ *
+ * Return: it, or an error pointer.
+ */
+struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
 {
-	struct moor_branch *branch = kvzalloc(sizeof(*branch), GFP_KERNEL);
-	int err;
+	struct moor_branch *branch = kzalloc_obj(*branch);
+	int err = -ENOMEM;
 
 	if (!branch)
-		return ERR_PTR(-ENOMEM);
+		return ERR_PTR(err);
 	branch->odp = odp;
 	branch->start = ALIGN_DOWN(addr, MOOR_BRANCH_SIZE);
 	mutex_init(&branch->lock);
+	branch->pages = kvzalloc_objs(*branch->pages, MOOR_NODE_ENTRIES);
+	if (!branch->pages)
+		goto free;
 	err = moor_odp_alloc_node(odp, &branch->table);
 	if (err)
-		goto free;
+		goto free_pages;
 	branch->parent = moor_odp_parent(odp, branch->start);
 	if (IS_ERR(branch->parent)) {
 		err = PTR_ERR(branch->parent);
@@ -179,26 +190,25 @@ trim:
 	moor_odp_trim(odp, branch->parent, branch->start);
 release:
 	moor_odp_free_node(odp, &branch->table);
+free_pages:
+	kvfree(branch->pages);
 free:
 	mutex_destroy(&branch->lock);
-	kvfree(branch);
+	kfree(branch);
 	return ERR_PTR(err);
 }
 
 /**
- * moor_branch_get - the branch of an address
+ * moor_branch_find - the branch of an address
  * @odp: translation
- * @addr: address in a process that lives
+ * @addr: address in the process
  *
- * Return: the branch, a new one if there is none; or an error pointer.
+ * Return: it, or NULL.
  */
-struct moor_branch *moor_branch_get(struct moor_odp *odp, u64 addr)
+struct moor_branch *moor_branch_find(struct moor_odp *odp, u64 addr)
 {
-	struct moor_branch *branch;
-
 	lockdep_assert_held(&odp->lock);
-	branch = xa_load(&odp->branches, moor_branch_id(odp, addr));
-	return branch ?: moor_branch_new(odp, addr);
+	return xa_load(&odp->branches, moor_branch_id(odp, addr));
 }
 
 /**
