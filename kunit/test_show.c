@@ -4,6 +4,8 @@
  * tracking, and the words for why a registration failed.
  */
 
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/uaccess.h>
 #include <net/netlink.h>
@@ -393,6 +395,35 @@ static void holders_expect_listed(struct kunit *test, struct holders *holders,
 	nlmsg_free(msg);
 }
 
+/* Who may not administer the network sees neither keys nor addresses of others. */
+static void holders_hidden(struct kunit *test, struct ib_mr *mr)
+{
+	static const char *const hidden[] = {
+		"mr_iova", "mr_start", "root", "window0_rkey", "window0_qpn",
+	};
+	struct sk_buff *msg = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	struct cred *nobody = prepare_creds();
+	const struct cred *before;
+	struct nlattr *table;
+	u64 value;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, msg);
+	KUNIT_ASSERT_NOT_NULL(test, nobody);
+	cap_lower(nobody->cap_effective, CAP_NET_ADMIN);
+	before = override_creds(nobody);
+	KUNIT_EXPECT_EQ(test, moor_fill_res_mr_entry(msg, mr), 0);
+	revert_creds(before);
+	put_cred(nobody);
+	table = (struct nlattr *)msg->data;
+	expect_attr(test, table, "windows", HOLDERS);
+	expect_attr(test, table, "generation", 0);
+	for (i = 0; i < ARRAY_SIZE(hidden); i++)
+		KUNIT_EXPECT_FALSE_MSG(test, driver_attr(table, hidden[i], &value),
+				       "%s", hidden[i]);
+	nlmsg_free(msg);
+}
+
 /* Who holds an MR: resource tracking lists them, and -EBUSY traces them all. */
 static void show_holders(struct kunit *test)
 {
@@ -412,6 +443,7 @@ static void show_holders(struct kunit *test)
 	holders->qpn = pair.qp->qpn;
 	holders_bind(test, holders, pair.pd, addr);
 	holders_expect_listed(test, holders, mr);
+	holders_hidden(test, mr);
 
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), -EBUSY);
 	KUNIT_EXPECT_EQ(test, holders->traced, 0);	/* nobody asked */

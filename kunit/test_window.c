@@ -32,6 +32,12 @@ static struct stage *stage_open(struct kunit *test)
 	return stage;
 }
 
+static u32 windows_of(struct ib_mr *ibmr)
+{
+	return moor_mr_count_windows(to_mdev(ibmr->device), ibmr->lkey,
+				     to_mmr(ibmr)->reg.access);
+}
+
 static void stage_close(struct kunit *test, struct stage *stage)
 {
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(stage->mr), 0);
@@ -172,7 +178,7 @@ static void window_none(struct kunit *test)
 	region = moor_region_new(test, ALL_RIGHTS);
 	KUNIT_EXPECT_EQ(test, moor_windows_visit(mdev, region->mr->lkey, NULL,
 						 NULL), -EOPNOTSUPP);
-	KUNIT_EXPECT_EQ(test, moor_mr_count_windows(mdev, to_mmr(region->mr)), 0);
+	KUNIT_EXPECT_EQ(test, windows_of(region->mr), 0);
 	moor_region_free(test, region);
 }
 
@@ -339,10 +345,10 @@ static void window_holds(struct kunit *test)
 						      at, &got, 1, false), 0);
 		KUNIT_EXPECT_EQ(test, got, byte);
 	}
-	KUNIT_EXPECT_EQ(test, moor_mr_count_windows(mdev, to_mmr(stage->mr)), 1);
+	KUNIT_EXPECT_EQ(test, windows_of(stage->mr), 1);
 
 	let_go(test, stage, mw, hold->release);
-	KUNIT_EXPECT_EQ(test, moor_mr_count_windows(mdev, to_mmr(stage->mr)), 0);
+	KUNIT_EXPECT_EQ(test, windows_of(stage->mr), 0);
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, mw->rkey, 0, at, &got, 1,
 					      false), MOOR_SYN_KEY);
 	if (hold->release == BY_QP_DESTROY)
@@ -453,7 +459,7 @@ static void window_list(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seen.count, count);
 	KUNIT_EXPECT_EQ(test, seen.twice, 0);
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_WINDOWS], 4);
-	KUNIT_EXPECT_EQ(test, moor_mr_count_windows(mdev, to_mmr(stage->mr)),
+	KUNIT_EXPECT_EQ(test, windows_of(stage->mr),
 			count);
 	nic->behave.circle = true;
 	KUNIT_EXPECT_EQ(test, moor_windows_visit(mdev, key, remember_window,

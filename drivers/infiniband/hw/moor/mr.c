@@ -487,14 +487,17 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct moor_dev *mdev = to_mdev(ibmr->device);
 	struct moor_mr *mr = to_mmr(ibmr);
 	int err = 0;
+	u32 bound;
 
 	if (!moor_dmabuf_let_go(&mr->reg) &&
 	    mr->type != MOOR_MRC_TYPE_INVALID && !moor_is_revoked(&mr->exit))
 		err = moor_mr_revoke(mdev, mr);
 	if (err) {
-		if (trace_moor_dereg_mr_busy_enabled())
-			trace_moor_dereg_mr_busy(mdev, mr->key,
-						 moor_mr_count_windows(mdev, mr));
+		if (trace_moor_dereg_mr_busy_enabled()) {
+			bound = moor_mr_count_windows(mdev, mr->key,
+						      mr->reg.access);
+			trace_moor_dereg_mr_busy(mdev, mr->key, bound);
+		}
 		moor_mr_trace_holders(mdev, mr->key);
 		moor_mr_track_again(ibmr);
 		return err;

@@ -421,7 +421,7 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 /* mw.c */
 int moor_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int moor_dealloc_mw(struct ib_mw *ibmw);
-u32 moor_mr_count_windows(struct moor_dev *mdev, const struct moor_mr *mr);
+u32 moor_mr_count_windows(struct moor_dev *mdev, u32 key, u32 access);
 int moor_windows_visit(struct moor_dev *mdev, u32 key,
 		       void (*visit)(void *arg,
 				     const struct moor_window_info *info),

@@ -70,18 +70,19 @@ int moor_dealloc_mw(struct ib_mw *ibmw)
 /**
  * moor_mr_count_windows - windows bound to an MR
  * @mdev: device
- * @mr: MR
+ * @key: of the MR
+ * @access: its rights, as they were seen by who is not alone with it
  *
  * Context: process; sleeps.
  *
  * Return: how many; 0 also if the device does not answer any more.
  */
-u32 moor_mr_count_windows(struct moor_dev *mdev, const struct moor_mr *mr)
+u32 moor_mr_count_windows(struct moor_dev *mdev, u32 key, u32 access)
 {
 	struct moor_cpl_mr_query out;
 
-	if (!(mr->reg.access & MOOR_ACCESS_MW_BIND) ||
-	    moor_cmd_mr_query(mdev, mr->key, &out))
+	if (!(access & MOOR_ACCESS_MW_BIND) ||
+	    moor_cmd_mr_query(mdev, key, &out))
 		return 0;
 	return le32_to_cpu(out.windows);
 }

@@ -168,7 +168,8 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (err) {
 		moor_odp_leaving(old.odp, false);
 		why.reason = MOOR_REFUSAL_WINDOWS;
-		why.value = moor_mr_count_windows(mdev, mr);
+		why.value = moor_mr_count_windows(mdev, mr->key,
+						  mr->reg.access);
 		moor_mr_trace_holders(mdev, mr->key);
 		if (other)
 			moor_reg_unpin(mdev, &next);

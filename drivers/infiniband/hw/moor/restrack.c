@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What "rdma resource show" says of Moor's objects beside the core's part. */
 
+#include <linux/capability.h>
 #include <linux/pid_namespace.h>
+#include <net/sock.h>
 #include <rdma/restrack.h>
 
 #include "moor.h"
@@ -44,18 +46,40 @@ static void moor_res_add_window(void *arg, const struct moor_window_info *info)
 	windows->count++;
 }
 
-/* How many windows are bound, and which: the first ones. */
+/*
+ * Anybody may ask for everybody's MRs. Keys the core shows to who may administer the
+ * network alone, and so are addresses here. The message of a dump is of the asker's
+ * socket; that of a single answer is of none yet, and the asker is who runs.
+ */
+static bool moor_res_may_see(const struct sk_buff *msg)
+{
+	return msg->sk ? sk_capable(msg->sk, CAP_NET_ADMIN) :
+			 capable(CAP_NET_ADMIN);
+}
+
+static int moor_res_put_addresses(struct sk_buff *msg,
+				  const struct moor_mr_info *info)
+{
+	if (rdma_nl_put_driver_u64_hex(msg, "mr_iova", info->iova) ||
+	    rdma_nl_put_driver_u64_hex(msg, "mr_start", info->start) ||
+	    rdma_nl_put_driver_u64_hex(msg, "root",
+				       le64_to_cpu(info->xlat.root)))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* How many windows are bound, and, for who may know keys, which: the first ones. */
 static int moor_res_put_windows(struct sk_buff *msg, struct moor_dev *mdev,
-				const struct moor_mr *mr)
+				const struct moor_mr_info *info, bool may_see)
 {
 	struct moor_res_windows windows = { .mdev = mdev, .msg = msg };
-	u32 bound = moor_mr_count_windows(mdev, mr);
+	u32 bound = moor_mr_count_windows(mdev, info->key, info->access);
 
 	if (rdma_nl_put_driver_u32(msg, "windows", bound))
 		return -EMSGSIZE;
 	/* If the device fails meanwhile, the number is all there is to say. */
-	if (bound)
-		moor_windows_visit(mdev, mr->key, moor_res_add_window,
+	if (bound && may_see)
+		moor_windows_visit(mdev, info->key, moor_res_add_window,
 				   &windows);
 	return windows.err;
 }
@@ -73,6 +97,7 @@ static int moor_res_put_windows(struct sk_buff *msg, struct moor_dev *mdev,
 int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 {
 	struct moor_dev *mdev = to_mdev(ibmr->device);
+	bool may_see = moor_res_may_see(msg);
 	struct moor_mr_info info;
 	struct nlattr *table;
 
@@ -82,17 +107,14 @@ int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!table)
 		return -EMSGSIZE;
-	if (rdma_nl_put_driver_u64_hex(msg, "mr_iova", info.iova) ||
-	    rdma_nl_put_driver_u64_hex(msg, "mr_start", info.start) ||
+	if ((may_see && moor_res_put_addresses(msg, &info)) ||
 	    rdma_nl_put_driver_u32_hex(msg, "access", info.access) ||
 	    rdma_nl_put_driver_u32(msg, "generation", info.generation) ||
 	    rdma_nl_put_driver_u32(msg, "memory", info.xlat.memory) ||
 	    rdma_nl_put_driver_u32(msg, "levels", info.xlat.levels) ||
 	    rdma_nl_put_driver_u32(msg, "page_shift", info.xlat.page_shift) ||
 	    rdma_nl_put_driver_u32(msg, "nodes", info.nodes) ||
-	    rdma_nl_put_driver_u64_hex(msg, "root",
-				       le64_to_cpu(info.xlat.root)) ||
-	    moor_res_put_windows(msg, mdev, to_mmr(ibmr)))
+	    moor_res_put_windows(msg, mdev, &info, may_see))
 		goto cancel;
 	nla_nest_end(msg, table);
 	return 0;
