@@ -13,7 +13,7 @@ bool odp_describe(struct nic *nic, const struct stream *s, uint32_t end,
 {
 	const struct mr_grant *grant = &s->grant;
 	struct moor_mr_context entry;
-	struct xlat xlat;
+	struct xlat xlat = { 0 };	/* as it stays, if the entry has none by now */
 	struct mr_dynamic *dyn = mr_find_entry(nic, grant->index, &entry, &xlat);
 	uint64_t in_mr, left;
 	uint32_t at;

@@ -200,7 +200,7 @@ uint8_t *xlat_window_ptr(struct nic *nic, const struct xlat *x,
 		return NULL;
 	win->generation = dma_map_generation(nic->dma);
 	win->first = first;
-	win->size = len;
+	win->size = len & ~(uint64_t)(MOOR_PAGE_SIZE - 1);
 	win->base = base;
 	return base + (byte - first);
 }

@@ -473,6 +473,10 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	if (asks) {
 		fill_question(r, &p);
 		req->num_reads++;
+		/* The NIC waits for a disk, perhaps: one of them in a turn. */
+		if (r->wqe.opcode == MOOR_WQE_FLUSH &&
+		    (r->wqe.flush_type & MOOR_FLUSH_PERSISTENT))
+			*budget = 0;
 	} else {
 		fill_data(nic, qp, r, req->offset, &p);
 		if (qp->datagrams)
