@@ -32,7 +32,11 @@ static int moor_map_bars(struct moor_dev *mdev)
 {
 	struct pci_dev *pdev = mdev->pdev;
 
-	if (pci_resource_len(pdev, MOOR_BAR_REGS) < MOOR_BAR_REGS_SIZE)
+	/* Each is memory, whatever it says: an I/O port is no address to map. */
+	if (!(pci_resource_flags(pdev, MOOR_BAR_REGS) &
+	      pci_resource_flags(pdev, MOOR_BAR_MR) &
+	      pci_resource_flags(pdev, MOOR_BAR_DB) & IORESOURCE_MEM) ||
+	    pci_resource_len(pdev, MOOR_BAR_REGS) < MOOR_BAR_REGS_SIZE)
 		return -ENODEV;
 	mdev->regs = pci_iomap(pdev, MOOR_BAR_REGS, MOOR_BAR_REGS_SIZE);
 	return mdev->regs ? 0 : -ENOMEM;
