@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "counts.h"
@@ -239,6 +241,50 @@ static void test_advice(void)
 	scene_close(&s);
 }
 
+/* A context that goes while a prefetch of its waits. Returns 0, or why it had no MR. */
+static int leave_behind(uint8_t *there)
+{
+	struct ibv_context *own = ibv_open_device(ctx->device);
+	struct ibv_sge sge = { .addr = (uintptr_t)there, .length = PAGE };
+	struct ibv_pd *own_pd = own ? ibv_alloc_pd(own) : NULL;
+	struct ibv_mr *mr;
+	int err = 0;
+
+	if (!own_pd)
+		tap_bail("another context: %s", strerror(errno));
+	mr = ibv_reg_mr(own_pd, there, SIZE, ON_DEMAND);
+	if (mr) {
+		sge.lkey = mr->lkey;
+		err = ibv_advise_mr(own_pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1);
+		if (err || ibv_dereg_mr(mr))
+			tap_bail("ibv_advise_mr: %s", strerror(err));
+	} else {
+		err = errno;
+	}
+	ibv_dealloc_pd(own_pd);
+	ibv_close_device(own);
+	return err;
+}
+
+/* Who has left so many contexts behind that wait has no more, until pages come. */
+static void test_left_behind(void)
+{
+	uint8_t *there = map_pages(SIZE);
+	int server = server_open(there, SIZE), i, err = 0;
+	time_t end;
+
+	for (i = 0; i < 100 && !err; i++)
+		err = leave_behind(there);
+	tap_is(err, ENOMEM, "contexts left behind without end");
+	tap_ok(i > 50 && i < 70, "some 64 of them: %d", i);
+	close(server);
+	end = time(NULL) + 20;
+	while (leave_behind(there) && time(NULL) < end)
+		sched_yield();
+	tap_is(leave_behind(there), 0, "when their pages have come there are others");
+	munmap(there, SIZE);
+}
+
 /* Reset, the QP waits for other pages, and these come. */
 static void expect_anew(struct scene *s, bool local, const char *name)
 {
@@ -382,6 +428,7 @@ int main(void)
 	ctx = open_nic(NULL, &attr);
 	pd = ibv_alloc_pd(ctx);
 	test_advice();
+	test_left_behind();
 	test_waits(true);
 	test_waits(false);
 	test_mr_goes(true);

@@ -172,6 +172,7 @@ enum moor_fault_kind {
 
 /* Under way in a context, each with a worker; who asks for more waits for it himself. */
 #define MOOR_PREFETCHES		16
+#define MOOR_PREFETCHES_ALL	256
 
 /* What a half of a QP waits for. */
 struct moor_page_fault {
@@ -213,12 +214,16 @@ struct moor_half {
  *	else wait
  * @destroy: the last one out cannot destroy the queue that he runs in
  * @prefetches: under way in the background
+ * @user: who made it
+ * @left: in the list of those whose context has gone
  */
 struct moor_fault_queue {
 	struct kref ref;
 	struct workqueue_struct *wq[MOOR_FAULT_QUEUES];
 	struct work_struct destroy;
 	atomic_t prefetches;
+	kuid_t user;
+	struct list_head left;
 };
 
 /**
@@ -321,6 +326,7 @@ struct moor_pager *moor_target_pager_new(const struct moor_qp *qp);
 struct moor_pager *moor_pager_another(struct moor_pager *old);
 struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next);
 void moor_pager_close(struct moor_pager *pager);
+void moor_target_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);
 

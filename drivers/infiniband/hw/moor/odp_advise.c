@@ -157,6 +157,9 @@ static void moor_prefetch_free(struct moor_prefetch *prefetch)
 	kvfree(prefetch);
 }
 
+/* Of all contexts, those included that have gone: threads that nobody is charged for. */
+static atomic_t moor_prefetches_all;
+
 static void moor_prefetch_work(struct work_struct *work)
 {
 	struct moor_prefetch *prefetch =
@@ -167,6 +170,7 @@ static void moor_prefetch_work(struct work_struct *work)
 	moor_prefetch_run(prefetch);
 	moor_prefetch_free(prefetch);
 	atomic_dec(&queue->prefetches);
+	atomic_dec(&moor_prefetches_all);
 	moor_faults_put(queue);
 }
 
@@ -174,8 +178,12 @@ static void moor_prefetch_work(struct work_struct *work)
 static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
 				struct moor_fault_queue *queue)
 {
-	if (!atomic_add_unless(&queue->prefetches, 1, MOOR_PREFETCHES))
+	if (!atomic_add_unless(&moor_prefetches_all, 1, MOOR_PREFETCHES_ALL))
 		return false;
+	if (!atomic_add_unless(&queue->prefetches, 1, MOOR_PREFETCHES)) {
+		atomic_dec(&moor_prefetches_all);
+		return false;
+	}
 	kref_get(&queue->ref);
 	prefetch->queue = queue;
 	INIT_WORK(&prefetch->work, moor_prefetch_work);
@@ -211,7 +219,8 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 
 	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return -EOPNOTSUPP;
-	prefetch = kvzalloc(struct_size(prefetch, piece, num_sge), GFP_KERNEL);
+	prefetch = kvzalloc(struct_size(prefetch, piece, num_sge),
+			    GFP_KERNEL_ACCOUNT);
 	if (!prefetch)
 		return -ENOMEM;
 	prefetch->advice = advice;

@@ -21,6 +21,7 @@
 #include "trace.h"
 
 #define MOOR_FAULT_WORKERS	4	/* of a context */
+#define MOOR_FAULTS_LEFT	64	/* queues in which a user may leave workers */
 #define MOOR_FAULT_TRIES	8
 #define MOOR_MEMORY_TRIES	9	/* half a second of pauses between them */
 #define MOOR_AHEAD_MIN		SZ_16K
@@ -32,10 +33,54 @@
  */
 static struct workqueue_struct *moor_faults_end_wq;
 
+/*
+ * Queues whose contexts have gone while workers wait for pages that do not come. Nobody
+ * is charged for those, so that a user has no more when he has left too many behind.
+ */
+static DEFINE_SPINLOCK(moor_faults_left_lock);
+static LIST_HEAD(moor_faults_left);
+
+/* In a namespace of users who is somebody's, he is that: he may be 65536 there. */
+static kuid_t moor_faults_user(void)
+{
+	struct user_namespace *ns = current_user_ns();
+	kuid_t user = current_uid();
+
+	for (; ns != &init_user_ns && !uid_eq(ns->owner, GLOBAL_ROOT_UID);
+	     ns = ns->parent)
+		user = ns->owner;
+	return user;
+}
+
+static bool moor_faults_may(kuid_t user)
+{
+	struct moor_fault_queue *queue;
+	u32 left = 0;
+
+	spin_lock(&moor_faults_left_lock);
+	list_for_each_entry(queue, &moor_faults_left, left)
+		left += uid_eq(queue->user, user);
+	spin_unlock(&moor_faults_left_lock);
+	return left < MOOR_FAULTS_LEFT;
+}
+
+/* Its context goes, or its target, with the last reference but those of who is at work. */
+static void moor_faults_leave(struct moor_fault_queue *queue)
+{
+	if (kref_read(&queue->ref) == 1)
+		return;
+	spin_lock(&moor_faults_left_lock);
+	list_add(&queue->left, &moor_faults_left);
+	spin_unlock(&moor_faults_left_lock);
+}
+
 static void moor_faults_free(struct moor_fault_queue *queue)
 {
 	int kind;
 
+	spin_lock(&moor_faults_left_lock);
+	list_del(&queue->left);
+	spin_unlock(&moor_faults_left_lock);
 	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++)
 		destroy_workqueue(queue->wq[kind]);
 	kfree(queue);
@@ -88,11 +133,17 @@ static struct moor_fault_queue *moor_faults_new(void)
 		/* As many as are let in (MOOR_PREFETCHES), on whatever node. */
 		[MOOR_FAULT_ADVICE] = { "moor-advice", 0 },
 	};
-	struct moor_fault_queue *queue = kzalloc_obj(*queue);
+	kuid_t user = moor_faults_user();
+	struct moor_fault_queue *queue;
 	int kind;
 
+	if (!moor_faults_may(user))
+		return NULL;
+	queue = kzalloc_obj(*queue);
 	if (!queue)
 		return NULL;
+	queue->user = user;
+	INIT_LIST_HEAD(&queue->left);
 	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++) {
 		queue->wq[kind] = alloc_workqueue("%s", WQ_UNBOUND,
 						  wqs[kind].workers,
@@ -100,10 +151,11 @@ static struct moor_fault_queue *moor_faults_new(void)
 		if (!queue->wq[kind])
 			goto destroy;
 	}
+	/* Who has opened the device does not hold the module, which may be on its way out. */
+	if (!try_module_get(THIS_MODULE))
+		goto destroy;
 	kref_init(&queue->ref);
 	INIT_WORK(&queue->destroy, moor_faults_destroy);
-	/* Whoever has opened the device holds the module. */
-	__module_get(THIS_MODULE);
 	return queue;
 
 destroy:
@@ -117,7 +169,7 @@ destroy:
  * moor_faults_open - workers for the page requests of a context
  * @uctx: context that is to have its first MR with paging, or another one
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM, also for who has left too many behind.
  */
 int moor_faults_open(struct moor_ucontext *uctx)
 {
@@ -146,8 +198,10 @@ static void moor_faults_idle(struct kref *ref)
  */
 void moor_faults_close(struct moor_ucontext *uctx)
 {
-	if (uctx->faults)
-		kref_put(&uctx->faults->ref, moor_faults_idle);
+	if (!uctx->faults)
+		return;
+	moor_faults_leave(uctx->faults);
+	kref_put(&uctx->faults->ref, moor_faults_idle);
 }
 
 /*
@@ -586,6 +640,23 @@ void moor_pager_close(struct moor_pager *pager)
 			if (cancel_work(&half->work[kind]))
 				moor_pager_put(pager);
 	moor_pager_put(pager);
+}
+
+/**
+ * moor_target_pager_close - the same of an XRC target, whose queue goes with it
+ * @pager: pager whom no event reaches any more, or NULL
+ */
+void moor_target_pager_close(struct moor_pager *pager)
+{
+	struct moor_fault_queue *queue;
+
+	if (!pager)
+		return;
+	queue = pager->queue;
+	kref_get(&queue->ref);
+	moor_pager_close(pager);
+	moor_faults_leave(queue);
+	moor_faults_put(queue);
 }
 
 /* A half has one request outstanding: a later one has taken the place of its first. */

@@ -294,14 +294,16 @@ static void moor_qp_release(struct moor_qp *qp)
 {
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 
-	moor_pager_close(qp->pager);
 	if (qp->uctx) {
+		moor_pager_close(qp->pager);
 		put_pid(qp->owner);
 		moor_db_free(qp->uctx, &qp->db);
 		moor_ring_unpin(mdev, &qp->rq);
 		moor_ring_unpin(mdev, &qp->sq);
 	} else if (moor_qp_is_kernel(qp)) {
 		moor_kernel_qp_release(qp);
+	} else {
+		moor_target_pager_close(qp->pager);
 	}
 	mutex_destroy(&qp->lock);
 }
