@@ -151,7 +151,8 @@ static void datagram_completion(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
 	struct moor_cqe *ring = to_mcq(user->cq)->kernel.ring.buf;
-	struct ib_recv_wr wr = { .wr_id = 7 };
+	struct ib_sge sge = { .length = 50 };
+	struct ib_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 };
 	const struct ib_recv_wr *bad;
 	struct ib_wc wc;
 	u32 i;

@@ -8,6 +8,7 @@
 #include "harness.h"
 
 #define DEPTH	8
+#define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
 
 /* A queue pair with one CQ, as a kernel user has them. */
 struct kernel_pair {
@@ -355,6 +356,87 @@ static void kernel_lie(struct kunit *test)
 	pair_close(test, pair);
 }
 
+struct told {
+	const char *name;
+	u32 bytes;
+	u8 opcode;
+	u8 status;
+	bool stops;		/* the device */
+};
+
+/* A receive of 100 bytes has been posted. */
+static const struct told tolds[] = {
+	{ "as much as there is room for", 100, MOOR_CQE_RECV, 0, false },
+	{ "a byte more", 101, MOOR_CQE_RECV, 0, true },
+	{ "as much as can be said", ~0U, MOOR_CQE_RECV, 0, true },
+	{ "of a receive that there is not", 101, MOOR_CQE_RECV + 7, 0, true },
+	{ "of a write", 4096, MOOR_CQE_RECV_WRITE_IMM, 0, false },
+	{ "of nothing", 101, MOOR_CQE_RECV, MOOR_WC_WR_FLUSH_ERR, false },
+};
+
+static void told_desc(const struct told *told, char *desc)
+{
+	strscpy(desc, told->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(told, tolds, told_desc);
+
+/* How much has come, a device may lie about: users go by that. */
+static void kernel_room(struct kunit *test)
+{
+	const struct told *told = test->param_value;
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_sge sge = { .length = 100 };
+	struct ib_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 };
+	struct ib_wc wc;
+
+	KUNIT_ASSERT_EQ(test, ib_post_recv(&pair->qp->ibqp, &wr, NULL), 0);
+	write_cqe(pair, (struct moor_cqe){
+		.opcode = told->opcode, .status = told->status,
+		.byte_len = cpu_to_le32(told->bytes),
+	});
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.wr_id, 7);
+	KUNIT_EXPECT_EQ(test, wc.status, told->stops ? IB_WC_LOC_LEN_ERR :
+						       told->status);
+	if (!told->stops)
+		KUNIT_EXPECT_EQ(test, wc.byte_len, told->bytes);
+	flush_work(&pair->mdev->fatal_work);
+	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), told->stops);
+	pair_close(test, pair);
+}
+
+/* Whoever stops a queue pair frees memory next: the device obeys, or is stopped itself. */
+static void stop_refused(struct kunit *test, enum ib_qp_state state)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
+	struct fake_nic *nic = moor_kunit_nic();
+	struct kernel_pair *pair = pair_open(test);
+
+	KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 5), 0);
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), 0);
+	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
+	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
+	/* Any other change may be refused. */
+	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), -EINVAL);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(pair->mdev));
+	attr.qp_state = state;
+	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, IB_QP_STATE), 0);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(pair->mdev));
+	KUNIT_EXPECT_EQ(test, pair->qp->attr.qp_state, state);
+	pair_close(test, pair);
+}
+
+static void kernel_err_refused(struct kunit *test)
+{
+	stop_refused(test, IB_QPS_ERR);
+}
+
+static void kernel_reset_refused(struct kunit *test)
+{
+	stop_refused(test, IB_QPS_RESET);
+}
+
 /* Page 0 first, then pages that are the driver's from then on. */
 static void kernel_slots(struct kunit *test)
 {
@@ -571,6 +653,9 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_poll),
 	KUNIT_CASE(kernel_poll_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
+	KUNIT_CASE_PARAM(kernel_room, told_gen_params),
+	KUNIT_CASE(kernel_err_refused),
+	KUNIT_CASE(kernel_reset_refused),
 	KUNIT_CASE(kernel_slots),
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),

@@ -254,7 +254,7 @@ static void srq_lies(struct kunit *test)
 		{ 0, DEPTH }, { 0, 1 }, { 1, 0 }, { 0, ~0ULL },
 	};
 	struct srq_user *user = srq_open(test);
-	u64 wr_id;
+	struct moor_posted posted = {};
 	u32 i;
 
 	KUNIT_EXPECT_EQ(test, srq_post(user, 7), 0);
@@ -266,13 +266,14 @@ static void srq_lies(struct kunit *test)
 		};
 
 		KUNIT_EXPECT_FALSE(test, moor_srq_complete(user->srq, &cqe,
-							   &wr_id));
+							   &posted));
 	}
 	KUNIT_EXPECT_TRUE(test, moor_srq_complete(user->srq,
-						  &(struct moor_cqe){}, &wr_id));
-	KUNIT_EXPECT_EQ(test, wr_id, 7);
+						  &(struct moor_cqe){}, &posted));
+	KUNIT_EXPECT_EQ(test, posted.wr_id, 7);
+	KUNIT_EXPECT_EQ(test, posted.room, 0);
 	KUNIT_EXPECT_FALSE(test, moor_srq_complete(user->srq,
-						   &(struct moor_cqe){}, &wr_id));
+						   &(struct moor_cqe){}, &posted));
 	srq_close(test, user);
 }
 
@@ -295,6 +296,29 @@ static void srq_events_come(struct kunit *test)
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
 	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
 	KUNIT_EXPECT_EQ(test, user->srq_events, 2);
+	/* Once, however often the device says it, and if it dies, too. */
+	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_LAST_WQE, user->qp->qp_num);
+	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_ERROR, srqn);
+	moor_kunit_wait(test, READ_ONCE(user->srq_events) == 3);
+	moor_hw_kill(user->mdev, NULL);
+	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
+	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
+	srq_close(test, user);
+}
+
+/* More than the receive has room for: users go by what they are told has come. */
+static void srq_room(struct kunit *test)
+{
+	struct srq_user *user = srq_open(test);
+	struct ib_sge sge = { .length = 100 };
+	struct ib_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 };
+	struct moor_posted posted = {};
+
+	KUNIT_ASSERT_EQ(test, ib_post_srq_recv(user->ibsrq, &wr, NULL), 0);
+	KUNIT_ASSERT_EQ(test, srq_number(user, 0), 0);
+	KUNIT_EXPECT_TRUE(test, moor_srq_complete(user->srq,
+						  &(struct moor_cqe){}, &posted));
+	KUNIT_EXPECT_EQ(test, posted.room, 100);
 	srq_close(test, user);
 }
 
@@ -317,30 +341,43 @@ static void srq_changes(struct kunit *test)
 	srq_close(test, user);
 }
 
-/* Who drains a queue pair of a device that has died is not left waiting. */
-static void srq_dead(struct kunit *test)
+static void srq_to_err(struct kunit *test, struct srq_user *user)
 {
-	struct srq_user *user = srq_open(test);
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
 
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE |
 					   IB_QP_PKEY_INDEX | IB_QP_PORT |
 					   IB_QP_ACCESS_FLAGS), 0);
 	attr.qp_state = IB_QPS_ERR;
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
+}
+
+/* Who drains a queue pair of a device that has died is not left waiting. */
+static void srq_dead(struct kunit *test)
+{
+	struct srq_user *user = srq_open(test);
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+
+	srq_to_err(test, user);
+	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC, MOOR_EVENT_LAST_WQE,
+		       user->qp->qp_num);
+	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
+	/* In another life it waits for an event that the device does not live to send. */
+	srq_to_err(test, user);
+	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
+	user->slow = true;
 	moor_hw_kill(user->mdev, NULL);
 	KUNIT_EXPECT_EQ(test, srq_post(user, 1), 0);
+	attr.qp_state = IB_QPS_ERR;
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
-	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
-	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
-	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
-	KUNIT_EXPECT_PTR_NE(test, user->qp_teller, current);
 	/* It is not freed while its user is told of it. */
-	user->slow = true;
-	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 2);
 	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
 	user->qp = NULL;
 	KUNIT_EXPECT_EQ(test, READ_ONCE(user->qp_told), 2);
+	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
+	KUNIT_EXPECT_PTR_NE(test, user->qp_teller, current);
 	srq_close(test, user);
 }
 
@@ -358,6 +395,7 @@ static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_lies),
 	KUNIT_CASE(srq_events_come),
 	KUNIT_CASE(srq_changes),
+	KUNIT_CASE(srq_room),
 	KUNIT_CASE(srq_dead),
 	KUNIT_CASE(srq_absent),
 	{}

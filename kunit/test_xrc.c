@@ -73,6 +73,22 @@ static void xrc_domains(struct kunit *test)
 	xrc_close(test, x);
 }
 
+static void xrc_event(struct ib_event *event, void *context)
+{
+	(*(int *)context)++;
+}
+
+/* Returns when the driver has dealt with it. */
+static void xrc_say(struct kunit *test, u32 qpn)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_ASYNC];
+	u64 before = READ_ONCE(*seen);
+
+	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_QP_FATAL, qpn);
+	moor_kunit_wait(test, READ_ONCE(*seen) != before);
+}
+
 /* No queue, no PD, no CQ, and nobody's rights but those of the SRQs. */
 static void xrc_target(struct kunit *test)
 {
@@ -86,6 +102,7 @@ static void xrc_target(struct kunit *test)
 	struct ib_qp *ibqp = &x->qp->ibqp;
 	struct ib_qp_init_attr init;
 	struct fake_qp *fake;
+	int events = 0;
 
 	ibqp->qp_type = IB_QPT_XRC_TGT;
 	KUNIT_EXPECT_EQ(test, moor_create_qp(ibqp, &attr, NULL), -EINVAL);
@@ -98,9 +115,16 @@ static void xrc_target(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, fake);
 	KUNIT_EXPECT_EQ(test, fake->type, MOOR_QP_XRC_TGT);
 	KUNIT_EXPECT_EQ(test, fake->xrcd, x->xrcd->xrcdn);
+	/* The core knows nobody to tell until it has made it. */
+	ibqp->event_handler = xrc_event;
+	ibqp->qp_context = &events;
+	xrc_say(test, x->qp->qpn);
+	KUNIT_EXPECT_EQ(test, events, 0);
 	KUNIT_EXPECT_EQ(test, moor_modify_qp(ibqp, &state, IB_QP_STATE |
 					     IB_QP_PKEY_INDEX | IB_QP_PORT |
 					     IB_QP_ACCESS_FLAGS, NULL), 0);
+	xrc_say(test, x->qp->qpn);
+	KUNIT_EXPECT_EQ(test, events, 1);
 	state.qp_state = IB_QPS_ERR;
 	KUNIT_EXPECT_EQ(test, moor_modify_qp(ibqp, &state, IB_QP_STATE, NULL), 0);
 	KUNIT_EXPECT_EQ(test, moor_query_qp(ibqp, &state, IB_QP_STATE, &init), 0);

@@ -413,6 +413,7 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);
 		moor_cqs_wake(mdev);
+		moor_kernel_qps_wake(mdev);
 		/* Fails before registration: then nobody is listening. */
 		if (ib_device_try_get(&mdev->ibdev)) {
 			ib_dispatch_event(&event);

@@ -298,7 +298,7 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
 {
 	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
 	struct moor_cqe *cqe;
-	u64 wr_id;
+	struct moor_posted posted;
 	u32 i;
 
 	spin_lock_irq(&kcq->lock);
@@ -310,7 +310,8 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
 			continue;
 		/* A queue that others share goes on. */
 		if (cqe->opcode & MOOR_CQE_RECV && qp->ibqp.srq)
-			moor_srq_complete(to_msrq(qp->ibqp.srq), cqe, &wr_id);
+			moor_srq_complete(to_msrq(qp->ibqp.srq), cqe,
+					  &posted);
 		/* 0 is nobody's number. */
 		cqe->qpn = 0;
 	}

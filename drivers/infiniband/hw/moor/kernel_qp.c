@@ -31,11 +31,22 @@ static int moor_kernel_wq_init(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 	return moor_kernel_slot_alloc(mdev, &wq->slot);
 }
 
+static int moor_kernel_rq_init(struct moor_dev *mdev, struct moor_kernel_wq *rq,
+			       const struct moor_create_qp_req *req)
+{
+	rq->room = kvzalloc_objs(*rq->room, BIT(req->log_rq_depth));
+	if (!rq->room)
+		return -ENOMEM;
+	return moor_kernel_wq_init(mdev, rq, req->log_rq_depth,
+				   req->log_rq_stride);
+}
+
 static void moor_kernel_wq_release(struct moor_dev *mdev,
 				   struct moor_kernel_wq *wq)
 {
 	moor_kernel_slot_free(mdev, &wq->slot);
 	moor_kernel_ring_free(mdev, &wq->ring);
+	kvfree(wq->room);
 	kvfree(wq->wr_id);
 }
 
@@ -99,8 +110,7 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 		err = moor_kernel_wq_init(mdev, &kqp->sq, req->log_sq_depth,
 					  req->log_sq_stride);
 	if (!err && attr->cap.max_recv_wr)
-		err = moor_kernel_wq_init(mdev, &kqp->rq, req->log_rq_depth,
-					  req->log_rq_stride);
+		err = moor_kernel_rq_init(mdev, &kqp->rq, req);
 	if (err) {
 		moor_kernel_qp_release(qp);
 		return err;
@@ -146,8 +156,63 @@ static void moor_kernel_wq_reset(struct moor_kernel_wq *wq, struct ib_cq *ibcq)
  */
 void moor_kernel_qp_reset(struct moor_qp *qp)
 {
+	clear_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
 	moor_fast_settle(qp);
 	moor_cqs_forget(qp);
 	moor_kernel_wq_reset(&qp->kernel.sq, qp->ibqp.send_cq);
 	moor_kernel_wq_reset(&qp->kernel.rq, qp->ibqp.recv_cq);
+}
+
+/**
+ * moor_kernel_qp_last_wqe_is_news - has its user not heard of the last WQE yet?
+ * @qp: queue pair of the kernel
+ *
+ * He hears of it once until he resets the queue pair, be it that the device says so
+ * or that it has died.
+ *
+ * Return: whether he is to be told, by who asks.
+ */
+bool moor_kernel_qp_last_wqe_is_news(struct moor_qp *qp)
+{
+	return !test_and_set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
+}
+
+/**
+ * moor_kernel_qp_last_wqe_work - tell what a dead device does not
+ * @work: of a queue pair of the kernel
+ *
+ * A work, since no user expects to be called from the verb that he has called.
+ */
+void moor_kernel_qp_last_wqe_work(struct work_struct *work)
+{
+	struct moor_qp *qp = container_of(work, struct moor_qp, kernel.last_wqe);
+	struct ib_event event = {
+		.device = qp->ibqp.device,
+		.event = IB_EVENT_QP_LAST_WQE_REACHED,
+		.element.qp = &qp->ibqp,
+	};
+
+	if (qp->ibqp.event_handler && moor_kernel_qp_last_wqe_is_news(qp))
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
+/**
+ * moor_kernel_qps_wake - have the users of a dead device told of the last WQE
+ * @mdev: dead device
+ *
+ * It has no event for who drains a queue pair that shares its receives
+ * (ib_drain_qp()), and completes none of them: the last has been reached. Whoever
+ * drains one later has been told by then.
+ */
+void moor_kernel_qps_wake(struct moor_dev *mdev)
+{
+	struct moor_qp *qp;
+	unsigned long index;
+
+	/* Whoever frees one has to take the lock to erase it first. */
+	xa_lock(&mdev->qps);
+	xa_for_each(&mdev->qps, index, qp)
+		if (moor_qp_is_kernel(qp) && qp->ibqp.srq)
+			queue_work(moor_wq, &qp->kernel.last_wqe);
+	xa_unlock(&mdev->qps);
 }

@@ -79,6 +79,7 @@ struct moor_kernel_ring {
  * @ring: WQEs
  * @wr_id: what each WQE's completion gives its poster. Kept here and not read
  *	from the device: users take it for a pointer
+ * @room: of a receive queue: bytes of memory that each WQE has
  * @mask: entries - 1
  * @log_stride: log2 of the bytes of a WQE
  * @head: free-running index of the next WQE; store-release, behind @wr_id, for who
@@ -91,6 +92,7 @@ struct moor_kernel_wq {
 	spinlock_t lock;	/* protects head, WQEs from it on, the slot */
 	struct moor_kernel_ring ring;
 	u64 *wr_id;
+	u32 *room;
 	u32 mask;
 	u8 log_stride;
 	u32 head;
@@ -102,16 +104,26 @@ struct moor_kernel_wq {
 #define MOOR_SRQ_WR_NONE	(~0U)
 
 /**
- * struct moor_srq_wr - a receive of a shared receive queue
+ * struct moor_posted - what is known of a work request when it completes
  * @wr_id: what its completion gives its poster
+ * @room: bytes of memory that a receive has
+ */
+struct moor_posted {
+	u64 wr_id;
+	u32 room;
+};
+
+/**
+ * struct moor_srq_wr - a receive of a shared receive queue
+ * @posted: what its completion is held against
  * @index: of its WQE
- * @posted: it has not completed
+ * @busy: it has not completed
  * @next: the next free entry
  */
 struct moor_srq_wr {
-	u64 wr_id;
+	struct moor_posted posted;
 	u32 index;
-	bool posted;
+	bool busy;
 	u32 next;
 };
 
@@ -145,18 +157,25 @@ struct moor_cq_user {
 	struct moor_qp *qp;
 };
 
+enum moor_kernel_qp_flag {
+	/* Since it was last reset its user has heard of its last WQE. */
+	MOOR_KERNEL_QP_LAST_WQE,
+};
+
 /**
  * struct moor_kernel_qp - what a queue pair of the kernel has beside
  * @sq: send queue
  * @rq: receive queue
  * @users: of the send CQ and, if it is another one, the receive CQ
  * @last_wqe: says for a dead device that no receive will complete any more
+ * @flags: enum moor_kernel_qp_flag
  */
 struct moor_kernel_qp {
 	struct moor_kernel_wq sq;
 	struct moor_kernel_wq rq;
 	struct moor_cq_user users[2];
 	struct work_struct last_wqe;
+	unsigned long flags;
 };
 
 #define MOOR_CQ_HASH_BITS	5
@@ -226,12 +245,15 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 			struct moor_create_qp_req *req);
 void moor_kernel_qp_release(struct moor_qp *qp);
 void moor_kernel_qp_reset(struct moor_qp *qp);
+bool moor_kernel_qp_last_wqe_is_news(struct moor_qp *qp);
+void moor_kernel_qps_wake(struct moor_dev *mdev);
+void moor_kernel_qp_last_wqe_work(struct work_struct *work);
 
 /* kernel_srq.c */
 int moor_kernel_srq_init(struct moor_srq *srq, u32 max_wr);
 void moor_kernel_srq_release(struct moor_srq *srq);
 bool moor_srq_complete(struct moor_srq *srq, const struct moor_cqe *cqe,
-		       u64 *wr_id);
+		       struct moor_posted *posted);
 int moor_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 
@@ -243,6 +265,7 @@ int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 /* post.c */
 int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges, int num,
 		  u32 max);
+u32 moor_recv_room(const struct ib_recv_wr *wr);
 int moor_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		   const struct ib_send_wr **bad_wr);
 int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,

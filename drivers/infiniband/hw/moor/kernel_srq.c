@@ -78,7 +78,7 @@ void moor_kernel_srq_release(struct moor_srq *srq)
  * moor_srq_complete - a receive has ended: its entry may be used again
  * @srq: shared receive queue of the kernel
  * @cqe: what the device says; names the entry
- * @wr_id: filled in
+ * @posted: filled in
  *
  * A WQE that goes with its queue pair, without a CQE, takes its entry along (HWI SRQ-8):
  * who destroys a queue pair before it is drained does so knowingly.
@@ -86,28 +86,27 @@ void moor_kernel_srq_release(struct moor_srq *srq)
  * Return: false if no such receive is posted.
  */
 bool moor_srq_complete(struct moor_srq *srq, const struct moor_cqe *cqe,
-		       u64 *wr_id)
+		       struct moor_posted *posted)
 {
 	struct moor_kernel_srq *ksrq = &srq->kernel;
 	u64 number = le64_to_cpu(cqe->wr_id);
 	struct moor_srq_wr *entry;
 	unsigned long irqs;
-	bool posted;
+	bool busy;
 
 	if (number > ksrq->mask)
 		return false;
 	entry = &ksrq->wrs[number];
 	spin_lock_irqsave(&ksrq->lock, irqs);
-	posted = entry->posted &&
-		 entry->index == le32_to_cpu(cqe->wqe_index);
-	if (posted) {
-		*wr_id = entry->wr_id;
-		entry->posted = false;
+	busy = entry->busy && entry->index == le32_to_cpu(cqe->wqe_index);
+	if (busy) {
+		*posted = entry->posted;
+		entry->busy = false;
 		entry->next = ksrq->free;
 		ksrq->free = number;
 	}
 	spin_unlock_irqrestore(&ksrq->lock, irqs);
-	return posted;
+	return busy;
 }
 
 /* The next WQE, with the free entry that it names. */
@@ -132,9 +131,10 @@ static int moor_srq_put(struct moor_srq *srq, const struct ib_recv_wr *wr)
 	wqe->num_sge = wr->num_sge;
 	entry = &ksrq->wrs[number];
 	ksrq->free = entry->next;
-	entry->wr_id = wr->wr_id;
+	entry->posted.wr_id = wr->wr_id;
+	entry->posted.room = moor_recv_room(wr);
 	entry->index = ksrq->head++;
-	entry->posted = true;
+	entry->busy = true;
 	return 0;
 }
 

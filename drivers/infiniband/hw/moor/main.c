@@ -83,8 +83,6 @@ static int moor_enable_pci(struct moor_dev *mdev)
 	err = moor_map_bars(mdev);
 	if (err)
 		goto release;
-	/* For moor_slot_reset(). */
-	pci_save_state(pdev);
 	return 0;
 
 release:
@@ -311,6 +309,8 @@ int moor_up(struct moor_function *function)
 	err = moor_hw_identify(mdev);
 	if (err)
 		goto disable_pci;
+	/* For moor_slot_reset(); not of a function that is not there to be read. */
+	pci_save_state(mdev->pdev);
 	err = moor_hw_reset(mdev);
 	if (err)
 		goto disable_pci;

@@ -64,7 +64,8 @@ static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
 
 /* Take a WQE off its queue, with all before it. Return: false if there is none. */
 static bool moor_wq_complete(struct moor_qp *qp, bool recv,
-			     const struct moor_cqe *cqe, u64 *wr_id)
+			     const struct moor_cqe *cqe,
+			     struct moor_posted *posted)
 {
 	struct moor_kernel_wq *wq = recv ? &qp->kernel.rq : &qp->kernel.sq;
 	u32 index = le32_to_cpu(cqe->wqe_index);
@@ -72,8 +73,10 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 	/* Pairs with moor_wq_advance(): a device may lie about what it has seen. */
 	if (index - wq->tail >= smp_load_acquire(&wq->head) - wq->tail)
 		return false;
-	*wr_id = wq->wr_id[index & wq->mask];
-	if (unlikely(cqe->status) && !recv)
+	posted->wr_id = wq->wr_id[index & wq->mask];
+	if (recv)
+		posted->room = wq->room[index & wq->mask];
+	else if (unlikely(cqe->status))
 		moor_fast_failed(qp, index);
 	/* Who posts may have their slots: pairs with moor_wq_is_full(). */
 	smp_store_release(&wq->tail, index + 1);
@@ -82,27 +85,27 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 
 /* The same, of whichever queue the CQE is. */
 static bool moor_cqe_complete(const struct moor_cq *cq, struct moor_qp *qp,
-			      const struct moor_cqe *cqe, u64 *wr_id)
+			      bool recv, const struct moor_cqe *cqe,
+			      struct moor_posted *posted)
 {
-	bool recv = cqe->opcode & MOOR_CQE_RECV;
-
 	if (&cq->ibcq != (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq))
 		return false;
 	if (recv && qp->ibqp.srq)
-		return moor_srq_complete(to_msrq(qp->ibqp.srq), cqe, wr_id);
-	return moor_wq_complete(qp, recv, cqe, wr_id);
+		return moor_srq_complete(to_msrq(qp->ibqp.srq), cqe, posted);
+	return moor_wq_complete(qp, recv, cqe, posted);
 }
 
-static void moor_fill_send_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
+static void moor_fill_send_wc(struct ib_wc *wc, u8 opcode)
 {
-	if (cqe->opcode < ARRAY_SIZE(moor_wc_opcodes))
-		wc->opcode = moor_wc_opcodes[cqe->opcode];
+	if (opcode < ARRAY_SIZE(moor_wc_opcodes))
+		wc->opcode = moor_wc_opcodes[opcode];
 }
 
 /* What of a datagram only its completion tells (HWI UD-13). */
 static void moor_fill_datagram(struct ib_wc *wc, const struct moor_cqe *cqe)
 {
 	u16 vlan = le16_to_cpu(cqe->vlan);
+	u8 network = READ_ONCE(cqe->network);
 
 	wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_SMAC;
 	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
@@ -113,15 +116,16 @@ static void moor_fill_datagram(struct ib_wc *wc, const struct moor_cqe *cqe)
 		wc->wc_flags |= IB_WC_WITH_VLAN;
 		wc->vlan_id = vlan;
 	}
-	if (cqe->network && cqe->network < ARRAY_SIZE(moor_network_types)) {
+	if (network && network < ARRAY_SIZE(moor_network_types)) {
 		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
-		wc->network_hdr_type = moor_network_types[cqe->network];
+		wc->network_hdr_type = moor_network_types[network];
 	}
 }
 
-static void moor_fill_recv_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
+static void moor_fill_recv_wc(struct ib_wc *wc, u8 opcode,
+			      const struct moor_cqe *cqe)
 {
-	wc->opcode = cqe->opcode == MOOR_CQE_RECV_WRITE_IMM ?
+	wc->opcode = opcode == MOOR_CQE_RECV_WRITE_IMM ?
 		     IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
 	wc->src_qp = le32_to_cpu(cqe->src_qpn);
 	if (cqe->flags & MOOR_CQE_FLAG_INV) {
@@ -135,34 +139,47 @@ static void moor_fill_recv_wc(struct ib_wc *wc, const struct moor_cqe *cqe)
 		moor_fill_datagram(wc, cqe);
 }
 
+/* Users read as much as they are told has come, whatever they had made room for. */
+static bool moor_wc_overruns(const struct ib_wc *wc, u8 opcode,
+			     const struct moor_posted *posted)
+{
+	return opcode != MOOR_CQE_RECV_WRITE_IMM &&
+	       wc->status == IB_WC_SUCCESS && wc->byte_len > posted->room;
+}
+
 /*
  * One CQE. Return: true if it gave a completion; some are of queue pairs that
- * are gone.
+ * are gone. The device may change it meanwhile: what decides is read once.
  */
 static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 			  struct ib_wc *wc)
 {
 	struct moor_qp *qp = moor_cqe_qp(&cq->kernel, cqe);
-	bool recv = cqe->opcode & MOOR_CQE_RECV;
-	u64 wr_id;
+	u8 opcode = READ_ONCE(cqe->opcode);
+	bool recv = opcode & MOOR_CQE_RECV;
+	struct moor_posted posted;
 
 	if (!qp)
 		return false;
-	if (!moor_cqe_complete(cq, qp, cqe, &wr_id)) {
+	if (!moor_cqe_complete(cq, qp, recv, cqe, &posted)) {
 		moor_hw_kill_later(to_mdev(cq->ibcq.device));
 		return false;
 	}
 	*wc = (struct ib_wc){
-		.wr_id = wr_id,
-		.status = min_t(u8, cqe->status, IB_WC_GENERAL_ERR),
+		.wr_id = posted.wr_id,
+		.status = min_t(u8, READ_ONCE(cqe->status), IB_WC_GENERAL_ERR),
 		.vendor_err = cqe->syndrome,
-		.byte_len = le32_to_cpu(cqe->byte_len),
+		.byte_len = le32_to_cpu(READ_ONCE(cqe->byte_len)),
 		.qp = &qp->ibqp,
 	};
+	if (recv && unlikely(moor_wc_overruns(wc, opcode, &posted))) {
+		moor_hw_kill_later(to_mdev(cq->ibcq.device));
+		wc->status = IB_WC_LOC_LEN_ERR;
+	}
 	if (recv)
-		moor_fill_recv_wc(wc, cqe);
+		moor_fill_recv_wc(wc, opcode, cqe);
 	else
-		moor_fill_send_wc(wc, cqe);
+		moor_fill_send_wc(wc, opcode);
 	return true;
 }
 

@@ -30,6 +30,22 @@ int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges, int num,
 	return 0;
 }
 
+/**
+ * moor_recv_room - how much memory a receive has
+ * @wr: receive, whose SGEs are good
+ *
+ * Return: bytes; what is more than a message can be does not count.
+ */
+u32 moor_recv_room(const struct ib_recv_wr *wr)
+{
+	u64 room = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		room += wr->sg_list[i].length;
+	return min_t(u64, room, U32_MAX);
+}
+
 /* Where SGEs or inline data of a message start. */
 static void *moor_wqe_data(const struct moor_qp *qp, struct moor_sq_wqe *wqe)
 {
@@ -322,6 +338,7 @@ int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		wqe->wr_id = cpu_to_le64(head);
 		wqe->num_sge = wr->num_sge;
 		wq->wr_id[head & wq->mask] = wr->wr_id;
+		wq->room[head & wq->mask] = moor_recv_room(wr);
 	}
 	if (head != first)
 		moor_wq_advance(mdev, wq, head);

@@ -30,6 +30,8 @@ static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
 	moor_eq_sync(&mdev->async_eq);
 	if (moor_has_odp(mdev))
 		moor_eq_sync(&mdev->page_eq);
+	if (moor_qp_is_kernel(qp))
+		cancel_work_sync(&qp->kernel.last_wqe);
 }
 
 /**
@@ -358,7 +360,7 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 
 	mutex_init(&qp->lock);
 	if (moor_qp_is_kernel(qp))
-		INIT_WORK(&qp->kernel.last_wqe, moor_qp_last_wqe_work);
+		INIT_WORK(&qp->kernel.last_wqe, moor_kernel_qp_last_wqe_work);
 	moor_qp_set_caps(qp, attr, &req);
 	err = moor_qp_alloc_qpn(mdev, qp);
 	if (err)
@@ -465,7 +467,6 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
 	if (moor_qp_is_kernel(qp)) {
-		cancel_work_sync(&qp->kernel.last_wqe);
 		moor_fast_settle(qp);
 		moor_cqs_leave(qp);
 	}

@@ -238,45 +238,15 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 }
 
 /*
- * Who drains a queue pair of the kernel takes it to ERR first, and must be able
- * to on a dead device: what is posted is flushed there (poll.c).
+ * Who drains a queue pair of the kernel takes it to ERR first, and whoever does that
+ * frees memory next: a device that does not obey is stopped, and on a dead one it
+ * succeeds, since what is posted is flushed there (poll.c).
  */
-static bool moor_qp_is_flushed(const struct moor_qp *qp,
-			       const struct ib_qp_attr *attr, int mask)
+static bool moor_qp_must_stop(const struct moor_qp *qp,
+			      const struct ib_qp_attr *attr, int mask)
 {
 	return moor_qp_is_kernel(qp) && mask & IB_QP_STATE &&
-	       (attr->qp_state == IB_QPS_ERR ||
-		attr->qp_state == IB_QPS_RESET) &&
-	       moor_is_dead(to_mdev(qp->ibqp.device));
-}
-
-/**
- * moor_qp_last_wqe_work - tell what a dead device does not
- * @work: of a queue pair of the kernel
- *
- * A work, since no user expects to be called from the verb that he has called.
- */
-void moor_qp_last_wqe_work(struct work_struct *work)
-{
-	struct moor_qp *qp = container_of(work, struct moor_qp, kernel.last_wqe);
-	struct ib_event event = {
-		.device = qp->ibqp.device,
-		.event = IB_EVENT_QP_LAST_WQE_REACHED,
-		.element.qp = &qp->ibqp,
-	};
-
-	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
-}
-
-/*
- * A dead device has no event for who drains a queue pair that shares its receives
- * (ib_drain_qp()), and completes none of them: the last has been reached.
- */
-static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
-{
-	if (qp->ibqp.srq && attr->qp_state == IB_QPS_ERR &&
-	    qp->ibqp.event_handler)
-		queue_work(moor_wq, &qp->kernel.last_wqe);
+	       (attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_RESET);
 }
 
 /**
@@ -286,8 +256,9 @@ static void moor_qp_last_wqe(struct moor_qp *qp, const struct ib_qp_attr *attr)
  * @mask: which of them
  * @udata: no input
  *
- * Return: 0; -EINVAL for a transition or value that IBA does not allow;
- * -EOPNOTSUPP for what Moor does not have; -ENOMEM.
+ * Return: 0, for a step of the kernel's to ERR or RESET whatever the device says;
+ * -EINVAL for a transition or value that IBA does not allow; -EOPNOTSUPP for what
+ * Moor does not have; -ENOMEM.
  */
 int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
@@ -312,8 +283,9 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err)
 		goto unlock;
 	err = moor_qp_send_modify(qp, attr, mask);
-	if (err && moor_qp_is_flushed(qp, attr, mask)) {
-		moor_qp_last_wqe(qp, attr);
+	if (err && moor_qp_must_stop(qp, attr, mask)) {
+		moor_hw_kill(to_mdev(ibqp->device),
+			     "it refused to stop a queue pair");
 		err = 0;
 	}
 	if (err)

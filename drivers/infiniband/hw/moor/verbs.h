@@ -293,7 +293,6 @@ struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm);
 /* qp_modify.c */
 int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata);
-void moor_qp_last_wqe_work(struct work_struct *work);
 
 /* srq.c */
 int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
