@@ -514,7 +514,7 @@ int moor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad_wr);
 int moor_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr);
-int moor_wq_post_recv(struct moor_wq *wq, struct ibv_recv_wr *wr,
+int moor_wq_put_recvs(struct moor_wq *rq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
 
 /* wr.c */

@@ -201,12 +201,12 @@ int moor_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	uint32_t index;
 	int err = 0;
 
+	moor_lock(&sq->lock);
 	if (unlikely(!moor_sq_open(qp) || moor_qp_is_target(qp))) {
+		moor_unlock(&sq->lock);
 		*bad_wr = wr;
 		return EINVAL;
 	}
-
-	moor_lock(&sq->lock);
 	for (index = sq->producer; wr; wr = wr->next, index++) {
 		err = moor_wq_full(sq, index) ? ENOMEM :
 						put_wqe(qp, index, wr);
@@ -243,8 +243,8 @@ static int put_recv_wqe(const struct moor_wq *rq, uint32_t index,
 }
 
 /**
- * moor_wq_post_recv - post to a queue of receives, shared or not
- * @rq: queue
+ * moor_wq_put_recvs - post to a queue of receives, shared or not
+ * @rq: queue, locked
  * @wr: work requests
  * @bad_wr: on failure, the first that was not posted
  *
@@ -252,13 +252,12 @@ static int put_recv_wqe(const struct moor_wq *rq, uint32_t index,
  *
  * Returns 0 or an errno.
  */
-int moor_wq_post_recv(struct moor_wq *rq, struct ibv_recv_wr *wr,
+int moor_wq_put_recvs(struct moor_wq *rq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr)
 {
 	uint32_t index;
 	int err = 0;
 
-	moor_lock(&rq->lock);
 	for (index = rq->producer; wr; wr = wr->next, index++) {
 		err = moor_wq_full(rq, index) ? ENOMEM :
 						put_recv_wqe(rq, index, wr);
@@ -271,7 +270,6 @@ int moor_wq_post_recv(struct moor_wq *rq, struct ibv_recv_wr *wr,
 		rq->producer = index;
 		moor_slot_store(&rq->slot, index);
 	}
-	moor_unlock(&rq->lock);
 	return err;
 }
 
@@ -279,11 +277,14 @@ int moor_wq_post_recv(struct moor_wq *rq, struct ibv_recv_wr *wr,
 int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr)
 {
-	struct moor_qp *qp = to_moor_qp(ibqp);
+	struct moor_wq *rq = &to_moor_qp(ibqp)->rq;
+	int err = EINVAL;
 
-	if (unlikely(ibqp->state == IBV_QPS_RESET || !qp->rq.depth)) {
+	moor_lock(&rq->lock);
+	if (likely(ibqp->state != IBV_QPS_RESET && rq->depth))
+		err = moor_wq_put_recvs(rq, wr, bad_wr);
+	else
 		*bad_wr = wr;
-		return EINVAL;
-	}
-	return moor_wq_post_recv(&qp->rq, wr, bad_wr);
+	moor_unlock(&rq->lock);
+	return err;
 }

@@ -382,12 +382,15 @@ static void reset_wq(struct moor_wq *wq)
 }
 
 /*
+ * Who posts looks at the state under the queue's lock: nothing is posted from here on,
+ * though libibverbs sets the state only when all is done.
  * Once the CQs are clean no poller moves a consumer. The queues' locks are not taken
  * within theirs: who polls between ibv_wr_start() and ibv_wr_complete() has the send
  * queue's first.
  */
 static void reset_qp(struct moor_qp *qp)
 {
+	qp->vqp.qp.state = IBV_QPS_RESET;
 	lock_cqs(qp);
 	clean_cqs(qp);
 	unlock_cqs(qp);

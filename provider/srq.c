@@ -343,14 +343,25 @@ static int ask_taken(struct moor_srq *srq)
 	return err;
 }
 
+static int post_recvs(struct moor_wq *wq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
+{
+	int err;
+
+	moor_lock(&wq->lock);
+	err = moor_wq_put_recvs(wq, wr, bad_wr);
+	moor_unlock(&wq->lock);
+	return err;
+}
+
 /* The device looks when a message needs a receive: no kick (HWI DB-25). */
 int moor_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {
 	struct moor_srq *srq = to_moor_srq(ibsrq);
-	int err = moor_wq_post_recv(&srq->wq, wr, bad_wr);
+	int err = post_recvs(&srq->wq, wr, bad_wr);
 
 	if (likely(err != ENOMEM) || ask_taken(srq))
 		return err;
-	return moor_wq_post_recv(&srq->wq, *bad_wr, bad_wr);
+	return post_recvs(&srq->wq, *bad_wr, bad_wr);
 }
