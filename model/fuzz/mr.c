@@ -101,7 +101,8 @@ static void check_grant(const struct mr_grant *grant,
 	const struct mw_binding *b;
 	uint64_t first = grant->first - le64toh(mr->xlat.offset);
 
-	if (e->pd != actor->pd || mr->pd != actor->pd ||
+	/* Of the MR behind a window the PD counts when it is bound, and no more (ACC-16). */
+	if (e->pd != actor->pd ||
 	    (uint32_t)(mr->valid >> 32) >> 16 != grant->index ||
 	    (mr->valid & 0xff) != MOOR_MRC_TYPE_MR)
 		abort();
