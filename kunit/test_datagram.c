@@ -147,6 +147,26 @@ static void datagram_post(struct kunit *test)
 	datagram_close(test, user);
 }
 
+/* A datagram is no write, which alone needs no room. */
+static void datagram_room(struct kunit *test)
+{
+	struct datagram_user *user = datagram_open(test);
+	struct moor_cqe *ring = to_mcq(user->cq)->kernel.ring.buf;
+	struct ib_recv_wr wr = { .wr_id = 7 };
+	struct ib_wc wc;
+
+	KUNIT_ASSERT_EQ(test, ib_post_recv(user->qp, &wr, NULL), 0);
+	ring[0] = (struct moor_cqe){
+		.qpn = cpu_to_le32(user->qp->qp_num), .byte_len = cpu_to_le32(1),
+		.opcode = MOOR_CQE_RECV_WRITE_IMM, .phase = cpu_to_le32(1),
+	};
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(user->cq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_LOC_LEN_ERR);
+	flush_work(&to_mdev(user->cq->device)->fatal_work);
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(to_mdev(user->cq->device)));
+	datagram_close(test, user);
+}
+
 static void datagram_completion(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
@@ -366,6 +386,7 @@ static void datagram_absent(struct kunit *test)
 static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(datagram_ah),
 	KUNIT_CASE(datagram_post),
+	KUNIT_CASE(datagram_room),
 	KUNIT_CASE(datagram_completion),
 	KUNIT_CASE(datagram_states),
 	KUNIT_CASE(datagram_group),

@@ -245,8 +245,15 @@ static void hear_qp(struct ib_event *event, void *context)
 	((struct heard *)context)->qp_events++;
 }
 
-static void listen(struct moor_pair *pair, struct heard *heard)
+/* Of a queue pair that never left RESET nobody hears. */
+static void listen(struct kunit *test, struct moor_pair *pair, struct heard *heard)
 {
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
+
+	KUNIT_ASSERT_EQ(test, moor_modify_qp(&pair->qp->ibqp, &attr,
+					     IB_QP_STATE | IB_QP_PKEY_INDEX |
+					     IB_QP_PORT | IB_QP_ACCESS_FLAGS,
+					     NULL), 0);
 	pair->cq->ibcq.comp_handler = hear_completion;
 	pair->cq->ibcq.event_handler = hear_cq;
 	pair->cq->ibcq.cq_context = heard;
@@ -277,7 +284,7 @@ static void hostile_event_queue(struct kunit *test)
 	u32 type;
 
 	moor_pair_open(test, &pair);
-	listen(&pair, &heard);
+	listen(test, &pair, &heard);
 	for (type = 0; type <= U8_MAX; type++) {
 		if (type == MOOR_EVENT_COMPLETION)
 			continue;
@@ -327,7 +334,7 @@ static void hostile_events_random(struct kunit *test)
 
 		if (i % 500 == 0) {
 			moor_pair_open(test, &pair);
-			listen(&pair, &heard);
+			listen(test, &pair, &heard);
 		}
 		type = type & 0x100 ? type & 0xff : type % 9;
 		if (type == MOOR_EVENT_DEVICE_FATAL)

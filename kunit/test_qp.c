@@ -546,6 +546,7 @@ static void qp_events(struct kunit *test)
 		{ MOOR_EVENT_COMM_EST, IB_EVENT_COMM_EST },
 		{ MOOR_EVENT_SQ_DRAINED, IB_EVENT_SQ_DRAINED },
 	};
+	struct ib_qp_attr attr = {};
 	struct moor_pair pair;
 	int got = 0;
 	u32 i;
@@ -553,6 +554,11 @@ static void qp_events(struct kunit *test)
 	moor_pair_open(test, &pair);
 	pair.qp->ibqp.event_handler = remember_event;
 	pair.qp->ibqp.qp_context = &got;
+	/* Of one that never left RESET nobody has heard. */
+	async_event(test, events[0].type, pair.qp->qpn);
+	KUNIT_EXPECT_EQ(test, got, 0);
+	path_attr(&attr);
+	KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_INIT, TO_INIT), 0);
 	for (i = 0; i < ARRAY_SIZE(events); i++) {
 		async_event(test, events[i].type, pair.qp->qpn);
 		KUNIT_EXPECT_EQ(test, got, events[i].event + 1);

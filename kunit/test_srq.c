@@ -277,6 +277,17 @@ static void srq_lies(struct kunit *test)
 	srq_close(test, user);
 }
 
+static void srq_to_err(struct kunit *test, struct srq_user *user)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
+
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE |
+					   IB_QP_PKEY_INDEX | IB_QP_PORT |
+					   IB_QP_ACCESS_FLAGS), 0);
+	attr.qp_state = IB_QPS_ERR;
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
+}
+
 static void srq_events_come(struct kunit *test)
 {
 	struct srq_user *user = srq_open(test);
@@ -292,15 +303,31 @@ static void srq_events_come(struct kunit *test)
 	/* Another of the same index, one that was there before. */
 	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_LIMIT,
 		       srqn ^ 1 << FAKE_SRQ_INDEX_BITS);
+	srq_to_err(test, user);
 	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_LAST_WQE, user->qp->qp_num);
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
 	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
 	KUNIT_EXPECT_EQ(test, user->srq_events, 2);
-	/* Once, however often the device says it, and if it dies, too. */
-	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_LAST_WQE, user->qp->qp_num);
-	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_ERROR, srqn);
-	moor_kunit_wait(test, READ_ONCE(user->srq_events) == 3);
+	/* What the device has said, its death does not say again. */
 	moor_hw_kill(user->mdev, NULL);
+	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
+	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
+	srq_close(test, user);
+}
+
+/* It dies while the core makes a queue pair: its user has never heard of that one. */
+static void srq_dead_early(struct kunit *test)
+{
+	struct srq_user *user = srq_open(test);
+
+	moor_hw_kill(user->mdev, NULL);
+	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
+	KUNIT_EXPECT_EQ(test, user->qp_events, 0);
+	/* On its way out of RESET just then, and drained afterwards. */
+	WRITE_ONCE(to_mqp(user->qp)->left_reset, true);
+	to_mqp(user->qp)->attr.qp_state = IB_QPS_INIT;
+	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &(struct ib_qp_attr){
+					   .qp_state = IB_QPS_ERR }, IB_QP_STATE), 0);
 	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
 	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	srq_close(test, user);
@@ -341,17 +368,6 @@ static void srq_changes(struct kunit *test)
 	srq_close(test, user);
 }
 
-static void srq_to_err(struct kunit *test, struct srq_user *user)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
-
-	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE |
-					   IB_QP_PKEY_INDEX | IB_QP_PORT |
-					   IB_QP_ACCESS_FLAGS), 0);
-	attr.qp_state = IB_QPS_ERR;
-	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
-}
-
 /* Who drains a queue pair of a device that has died is not left waiting. */
 static void srq_dead(struct kunit *test)
 {
@@ -368,11 +384,11 @@ static void srq_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	user->slow = true;
 	moor_hw_kill(user->mdev, NULL);
+	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 2);
 	KUNIT_EXPECT_EQ(test, srq_post(user, 1), 0);
 	attr.qp_state = IB_QPS_ERR;
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
 	/* It is not freed while its user is told of it. */
-	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 2);
 	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
 	user->qp = NULL;
 	KUNIT_EXPECT_EQ(test, READ_ONCE(user->qp_told), 2);
@@ -397,6 +413,7 @@ static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_changes),
 	KUNIT_CASE(srq_room),
 	KUNIT_CASE(srq_dead),
+	KUNIT_CASE(srq_dead_early),
 	KUNIT_CASE(srq_absent),
 	{}
 };

@@ -48,13 +48,11 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 
 	if (!qp || !qp->ibqp.event_handler)
 		return;
-	/* Until it leaves RESET the core may be making it yet, and has nobody to tell. */
-	if (moor_qp_is_target(qp) &&
-	    READ_ONCE(qp->attr.qp_state) == IB_QPS_RESET)
+	/* The core is making it yet, and its user has never heard of it. */
+	if (!READ_ONCE(qp->left_reset))
 		return;
-	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED &&
-	    !moor_kernel_qp_last_wqe_is_news(qp))
-		return;
+	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED)
+		set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
 	event.element.qp = &qp->ibqp;
 	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }

@@ -164,20 +164,6 @@ void moor_kernel_qp_reset(struct moor_qp *qp)
 }
 
 /**
- * moor_kernel_qp_last_wqe_is_news - has its user not heard of the last WQE yet?
- * @qp: queue pair of the kernel
- *
- * He hears of it once until he resets the queue pair, be it that the device says so
- * or that it has died.
- *
- * Return: whether he is to be told, by who asks.
- */
-bool moor_kernel_qp_last_wqe_is_news(struct moor_qp *qp)
-{
-	return !test_and_set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
-}
-
-/**
  * moor_kernel_qp_last_wqe_work - tell what a dead device does not
  * @work: of a queue pair of the kernel
  *
@@ -192,17 +178,30 @@ void moor_kernel_qp_last_wqe_work(struct work_struct *work)
 		.element.qp = &qp->ibqp,
 	};
 
-	if (qp->ibqp.event_handler && moor_kernel_qp_last_wqe_is_news(qp))
+	/* As in moor_qp_event(), and what the device has said is not said again. */
+	if (qp->ibqp.event_handler && READ_ONCE(qp->left_reset) &&
+	    !test_and_set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags))
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }
 
 /**
- * moor_kernel_qps_wake - have the users of a dead device told of the last WQE
+ * moor_kernel_qp_last_wqe - have the user of a dead device told of the last WQE
+ * @qp: queue pair of the kernel
+ *
+ * A dead device has no event for who drains a queue pair that shares its receives
+ * (ib_drain_qp()), and completes none of them: the last has been reached.
+ */
+void moor_kernel_qp_last_wqe(struct moor_qp *qp)
+{
+	if (qp->ibqp.srq)
+		queue_work(moor_wq, &qp->kernel.last_wqe);
+}
+
+/**
+ * moor_kernel_qps_wake - the same for all of them, as the device has died
  * @mdev: dead device
  *
- * It has no event for who drains a queue pair that shares its receives
- * (ib_drain_qp()), and completes none of them: the last has been reached. Whoever
- * drains one later has been told by then.
+ * It may owe the event to some: they took the queue pair to ERR while it lived.
  */
 void moor_kernel_qps_wake(struct moor_dev *mdev)
 {
@@ -212,7 +211,7 @@ void moor_kernel_qps_wake(struct moor_dev *mdev)
 	/* Whoever frees one has to take the lock to erase it first. */
 	xa_lock(&mdev->qps);
 	xa_for_each(&mdev->qps, index, qp)
-		if (moor_qp_is_kernel(qp) && qp->ibqp.srq)
-			queue_work(moor_wq, &qp->kernel.last_wqe);
+		if (moor_qp_is_kernel(qp))
+			moor_kernel_qp_last_wqe(qp);
 	xa_unlock(&mdev->qps);
 }

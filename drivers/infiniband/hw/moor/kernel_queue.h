@@ -158,7 +158,7 @@ struct moor_cq_user {
 };
 
 enum moor_kernel_qp_flag {
-	/* Since it was last reset its user has heard of its last WQE. */
+	/* Its user has heard of its last WQE; so he may again, once it was reset. */
 	MOOR_KERNEL_QP_LAST_WQE,
 };
 
@@ -245,7 +245,7 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 			struct moor_create_qp_req *req);
 void moor_kernel_qp_release(struct moor_qp *qp);
 void moor_kernel_qp_reset(struct moor_qp *qp);
-bool moor_kernel_qp_last_wqe_is_news(struct moor_qp *qp);
+void moor_kernel_qp_last_wqe(struct moor_qp *qp);
 void moor_kernel_qps_wake(struct moor_dev *mdev);
 void moor_kernel_qp_last_wqe_work(struct work_struct *work);
 

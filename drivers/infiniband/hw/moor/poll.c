@@ -139,11 +139,14 @@ static void moor_fill_recv_wc(struct ib_wc *wc, u8 opcode,
 		moor_fill_datagram(wc, cqe);
 }
 
-/* Users read as much as they are told has come, whatever they had made room for. */
-static bool moor_wc_overruns(const struct ib_wc *wc, u8 opcode,
-			     const struct moor_posted *posted)
+/*
+ * Users read as much as they are told has come, whatever they had made room for. What
+ * a write has brought lies elsewhere; a datagram is never one.
+ */
+static bool moor_wc_overruns(const struct ib_wc *wc, const struct moor_qp *qp,
+			     u8 opcode, const struct moor_posted *posted)
 {
-	return opcode != MOOR_CQE_RECV_WRITE_IMM &&
+	return (opcode != MOOR_CQE_RECV_WRITE_IMM || moor_qp_is_ud(qp)) &&
 	       wc->status == IB_WC_SUCCESS && wc->byte_len > posted->room;
 }
 
@@ -172,7 +175,7 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 		.byte_len = le32_to_cpu(READ_ONCE(cqe->byte_len)),
 		.qp = &qp->ibqp,
 	};
-	if (recv && unlikely(moor_wc_overruns(wc, opcode, &posted))) {
+	if (recv && unlikely(moor_wc_overruns(wc, qp, opcode, &posted))) {
 		moor_hw_kill_later(to_mdev(cq->ibcq.device));
 		wc->status = IB_WC_LOC_LEN_ERR;
 	}

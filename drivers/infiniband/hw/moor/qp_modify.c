@@ -211,8 +211,10 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 		memset(shadow, 0, sizeof(*shadow));
 		return;
 	}
-	if (mask & IB_QP_STATE)
+	if (mask & IB_QP_STATE) {
 		shadow->qp_state = attr->qp_state;
+		WRITE_ONCE(qp->left_reset, true);
+	}
 	if (mask & IB_QP_ACCESS_FLAGS)
 		shadow->qp_access_flags = attr->qp_access_flags;
 	if (mask & IB_QP_QKEY)
@@ -286,6 +288,8 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err && moor_qp_must_stop(qp, attr, mask)) {
 		moor_hw_kill(to_mdev(ibqp->device),
 			     "it refused to stop a queue pair");
+		/* It may have died while this one was on its way out of RESET. */
+		moor_kernel_qp_last_wqe(qp);
 		err = 0;
 	}
 	if (err)

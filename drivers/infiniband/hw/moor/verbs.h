@@ -156,6 +156,7 @@ struct moor_qp {
 	enum ib_sig_type sq_sig_type;
 	struct mutex lock;		/* protects attr; orders modifications */
 	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
+	bool left_reset;		/* once; before, the core may be making it */
 	struct pid *owner;		/* process that created it */
 	char comm[TASK_COMM_LEN];	/* its name then */
 	struct moor_kernel_qp kernel;	/* a user's has no part in it */
