@@ -329,21 +329,21 @@ static void datagram_gsi_refused(struct kunit *test)
 	datagram_close(test, user);
 }
 
-/* A queue pair with as many SGEs as are announced, in WQEs of the largest kind. */
+/* As many SGEs as a NIC may announce. */
 #define MOST_SGES	27
 
-static void most_sges(struct kunit *test, enum ib_qp_type type)
+/* A queue pair with so many SGEs: how large are its WQEs? */
+static u8 log_stride_of(struct kunit *test, enum ib_qp_type type, u32 sges)
 {
 	struct moor_dev *mdev = test->priv;
 	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
 	struct ib_qp_init_attr attr = {
-		.qp_type = type, .cap = { 4, 4, MOST_SGES, MOST_SGES, 0 },
+		.qp_type = type, .cap = { 4, 4, sges, sges, 0 },
 	};
 	struct ib_pd *pd = ib_alloc_pd(&mdev->ibdev, 0);
 	struct ib_qp *qp;
+	u8 stride = 0;
 
-	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_send_sge, MOST_SGES);
-	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_recv_sge, MOST_SGES);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
 	attr.send_cq = ib_create_cq(&mdev->ibdev, NULL, NULL, NULL, &cq_attr);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, attr.send_cq);
@@ -351,24 +351,37 @@ static void most_sges(struct kunit *test, enum ib_qp_type type)
 	qp = ib_create_qp(pd, &attr);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(qp), 0);
 	if (!IS_ERR(qp)) {
-		KUNIT_EXPECT_EQ(test, to_mqp(qp)->kernel.sq.log_stride,
-				MOOR_MAX_LOG_STRIDE);
+		stride = to_mqp(qp)->kernel.sq.log_stride;
 		KUNIT_EXPECT_EQ(test, ib_destroy_qp(qp), 0);
 	}
 	ib_destroy_cq(attr.send_cq);
 	ib_dealloc_pd(pd);
+	return stride;
 }
 
 /* What a NIC announces at the most fits into a WQE of each type. */
 static void datagram_most_sges(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_dev *mdev;
 
 	nic->behave.odd_register = MOOR_REG_MAX_SGE;
 	nic->behave.odd_value = MOST_SGES;
-	moor_kunit_replug(test, 0);
-	most_sges(test, IB_QPT_UD);
-	most_sges(test, IB_QPT_RC);
+	mdev = moor_kunit_replug(test, 0);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_send_sge, MOST_SGES);
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_recv_sge, MOST_SGES);
+	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_UD, MOST_SGES),
+			MOOR_MAX_LOG_STRIDE);
+	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_RC, MOST_SGES),
+			MOOR_MAX_LOG_STRIDE);
+}
+
+/* Nor are they larger than that: a head and six SGEs are 128 bytes, in which REG_MR fits. */
+static void datagram_no_waste(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_RC, 1), 7);
+	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_RC, 6), 7);
+	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_RC, 7), 8);
 }
 
 static void datagram_absent(struct kunit *test)
@@ -393,6 +406,7 @@ static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(datagram_gsi),
 	KUNIT_CASE(datagram_gsi_refused),
 	KUNIT_CASE(datagram_most_sges),
+	KUNIT_CASE(datagram_no_waste),
 	KUNIT_CASE(datagram_absent),
 	{}
 };
