@@ -145,6 +145,8 @@ static void fault_enable(struct kunit *test)
 	nic->behave.no_enable = true;
 	KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);
 	expect_alone(test, pdev);
+	/* It has been reset, and knows the rings no more (HWI CTL-25). */
+	KUNIT_EXPECT_EQ(test, nic->ring_cmd, 0);
 	nic->behave.no_enable = false;
 	nic->status = ~0U;
 	KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);

@@ -301,7 +301,8 @@ void moor_hw_free_doze(struct moor_dev *mdev)
  * moor_hw_enable - hand the rings to the device and start it
  * @mdev: device, freshly reset
  *
- * Return: 0, or -EIO with the device's reason in the log.
+ * Return: 0, or -EIO with the device's reason in the log: it may master the bus then,
+ * and is to be killed.
  */
 int moor_hw_enable(struct moor_dev *mdev)
 {
@@ -321,7 +322,6 @@ int moor_hw_enable(struct moor_dev *mdev)
 		dev_err(&mdev->pdev->dev,
 			"cannot be enabled: status %#x, fatal code %u\n",
 			status, moor_read32(regs, MOOR_REG_FATAL_CODE));
-		pci_clear_master(mdev->pdev);
 		return -EIO;
 	}
 	return 0;

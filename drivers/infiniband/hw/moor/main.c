@@ -186,9 +186,10 @@ static int moor_start(struct moor_dev *mdev)
 	err = moor_irqs_init(mdev);
 	if (err)
 		return err;
+	/* One that says no may have begun: it is stopped before its rings go. */
 	err = moor_hw_enable(mdev);
 	if (err)
-		goto destroy_irqs;
+		goto stop;
 	err = moor_eqs_init(mdev);
 	if (err)
 		goto stop;
@@ -197,7 +198,6 @@ static int moor_start(struct moor_dev *mdev)
 
 stop:
 	moor_stop(mdev);
-destroy_irqs:
 	moor_irqs_destroy(mdev);
 	return err;
 }
