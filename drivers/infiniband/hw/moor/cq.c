@@ -57,11 +57,13 @@ static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
  * @cq: CQ with ring, doorbell and event queue
  * @log_cqe: log2 of its entries
  *
+ * Events do not find it yet: see moor_cq_reveal().
+ *
  * Return: 0 or an errno.
  */
 int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe)
 {
-	int err = xa_alloc_cyclic(&mdev->cqs, &cq->cqn, cq,
+	int err = xa_alloc_cyclic(&mdev->cqs, &cq->cqn, NULL,
 				  XA_LIMIT(0, mdev->caps.max_cq - 1),
 				  &mdev->next_cqn, GFP_KERNEL);
 
@@ -71,6 +73,20 @@ int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe)
 	if (err)
 		moor_cq_forget(mdev, cq);
 	return err;
+}
+
+/**
+ * moor_cq_reveal - let events find a CQ
+ * @mdev: device
+ * @cq: CQ whose creation cannot fail any more
+ *
+ * A device may name it while it is being made. If that fails the core frees it, and
+ * does not ask who has been told of it: an event of a process's CQ is in a list then.
+ */
+void moor_cq_reveal(struct moor_dev *mdev, struct moor_cq *cq)
+{
+	/* Nothing to allocate: the place is reserved. */
+	WARN_ON(xa_is_err(xa_store(&mdev->cqs, cq->cqn, cq, GFP_KERNEL)));
 }
 
 /**
@@ -129,6 +145,7 @@ int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	err = moor_cq_respond(cq, udata);
 	if (err)
 		goto destroy;
+	moor_cq_reveal(mdev, cq);
 	return 0;
 
 destroy:

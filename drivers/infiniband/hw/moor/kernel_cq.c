@@ -89,6 +89,7 @@ int moor_create_kernel_cq(struct ib_cq *ibcq,
 	err = moor_cq_enter(mdev, cq, kcq->log_cqe);
 	if (err)
 		goto free_slot;
+	moor_cq_reveal(mdev, cq);
 	return 0;
 
 free_slot:

@@ -17,7 +17,8 @@
  * @objects: those that there are, by index
  * @bits: of the index
  * @first: lowest index
- * @object: what @objects is to have under the new index
+ * @object: what @objects is to have under the new index; NULL: nothing yet, but the
+ *	index is taken
  * @number: filled in
  *
  * QP numbers are not to be guessed by a peer: the index is random, and so are

@@ -33,6 +33,13 @@ static void moor_srq_erase(struct moor_dev *mdev, struct moor_srq *srq)
 	moor_eq_sync(&mdev->async_eq);
 }
 
+/* From here on events find it: as moor_cq_reveal(), and for the same reason. */
+static void moor_srq_reveal(struct moor_dev *mdev, struct moor_srq *srq)
+{
+	WARN_ON(xa_is_err(xa_store(&mdev->srqs, moor_srq_index(mdev, srq->srqn),
+				   srq, GFP_KERNEL)));
+}
+
 static int moor_srq_check_attr(const struct moor_dev *mdev,
 			       const struct ib_srq_init_attr *attr, bool user)
 {
@@ -137,7 +144,7 @@ int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 		return err;
 
 	mutex_init(&srq->lock);
-	err = moor_number_alloc(&mdev->srqs, mdev->caps.srq_index_bits, 0, srq,
+	err = moor_number_alloc(&mdev->srqs, mdev->caps.srq_index_bits, 0, NULL,
 				&srq->srqn);
 	if (err)
 		goto release;
@@ -151,6 +158,7 @@ int moor_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 		err = moor_srq_respond(srq, udata);
 	if (err)
 		goto destroy;
+	moor_srq_reveal(mdev, srq);
 	return 0;
 
 destroy:

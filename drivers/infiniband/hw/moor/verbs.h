@@ -270,6 +270,7 @@ int moor_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 
 /* cq.c */
 int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe);
+void moor_cq_reveal(struct moor_dev *mdev, struct moor_cq *cq);
 int moor_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
 int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
