@@ -437,6 +437,23 @@ static void kernel_reset_refused(struct kunit *test)
 	stop_refused(test, IB_QPS_RESET);
 }
 
+/* What begins anew begins at 0 for the device, too (HWI WQ-5). */
+static void kernel_reset_slots(struct kunit *test)
+{
+	struct kernel_pair *pair = pair_open(test);
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+	struct ib_recv_wr recv = {};
+
+	KUNIT_EXPECT_EQ(test, post_sends(pair, 2, 0), 0);
+	KUNIT_EXPECT_EQ(test, ib_post_recv(&pair->qp->ibqp, &recv, NULL), 0);
+	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.sq.slot), 2);
+	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.rq.slot), 1);
+	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, IB_QP_STATE), 0);
+	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.sq.slot), 0);
+	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.rq.slot), 0);
+	pair_close(test, pair);
+}
+
 /* Page 0 first, then pages that are the driver's from then on. */
 static void kernel_slots(struct kunit *test)
 {
@@ -656,6 +673,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE_PARAM(kernel_room, told_gen_params),
 	KUNIT_CASE(kernel_err_refused),
 	KUNIT_CASE(kernel_reset_refused),
+	KUNIT_CASE(kernel_reset_slots),
 	KUNIT_CASE(kernel_slots),
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),

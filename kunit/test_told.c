@@ -178,14 +178,125 @@ static void told_dozing(struct kunit *test)
 	told_close(user);
 }
 
-static void send_event(struct kunit *test, u32 cqn)
+static void send_event_of(struct kunit *test, u32 eqn, u8 type, u32 number)
 {
 	struct fake_nic *nic = moor_kunit_nic();
-	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_COMPLETION];
+	u64 *seen = &nic->slots[MOOR_DB_SLOT_EQ_CONSUMER + eqn];
 	u64 before = READ_ONCE(*seen);
 
-	fake_nic_event(nic, MOOR_EQ_COMPLETION, MOOR_EVENT_COMPLETION, cqn);
+	fake_nic_event(nic, eqn, type, number);
 	moor_kunit_wait(test, READ_ONCE(*seen) == before + 1);
+}
+
+static void send_event(struct kunit *test, u32 cqn)
+{
+	send_event_of(test, MOOR_EQ_COMPLETION, MOOR_EVENT_COMPLETION, cqn);
+}
+
+static void qp_to(struct kunit *test, struct told_user *user, enum ib_qp_state state)
+{
+	struct ib_qp_attr attr = { .qp_state = state, .port_num = MOOR_PORT };
+	int mask = IB_QP_STATE;
+
+	if (state == IB_QPS_INIT)
+		mask |= IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS;
+	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, mask), 0);
+}
+
+/*
+ * A CQ that has failed gets no CQE any more: what was posted is flushed for who drains, as
+ * soon as the queue pair moves no data, and not before. The other CQ is none of its affair.
+ */
+static void told_failed(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	struct ib_cq *send_cq = &user->send.cq->ibcq;
+	struct ib_recv_wr recv = { .wr_id = 70 };
+	struct ib_wc wc[DEPTH];
+	int n;
+
+	qp_to(test, user, IB_QPS_INIT);
+	post_sends(test, user, 3, 10);
+	ib_post_recv(user->qp, &recv, NULL);
+	arm(&user->send);
+	arm(&user->recv);
+	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR, user->send.cq->cqn);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 0);
+	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
+	qp_to(test, user, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 2);
+	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
+	n = ib_poll_cq(send_cq, DEPTH, wc);
+	KUNIT_ASSERT_EQ(test, n, 3);
+	while (n--) {
+		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
+		KUNIT_EXPECT_EQ(test, wc[n].wr_id, 10 + n);
+	}
+	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
+	/* What who drains posts. */
+	post_sends(test, user, 1, 20);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 3);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 1);
+	KUNIT_EXPECT_EQ(test, wc->wr_id, 20);
+	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 0);
+	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->recv.cq->ibcq, DEPTH, wc), 0);
+	/* Once it was reset it may work again. */
+	qp_to(test, user, IB_QPS_RESET);
+	post_sends(test, user, 1, 30);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 0);
+	KUNIT_EXPECT_EQ(test, user->send.within, 0);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(user->mdev));
+	remove_qp(test, user);
+	told_close(user);
+}
+
+/* Stopped first, as by who drains it, and then its CQ fails by what is flushed. */
+static void told_failed_late(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	struct ib_wc wc;
+
+	qp_to(test, user, IB_QPS_INIT);
+	post_sends(test, user, 1, 10);
+	arm(&user->send);
+	qp_to(test, user, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 0);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->send.cq->ibcq, 1, &wc), 0);
+	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR, user->send.cq->cqn);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->send.cq->ibcq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.wr_id, 10);
+	remove_qp(test, user);
+	told_close(user);
+}
+
+/* A queue of ours that the device makes no sense of is not flushed: it is stopped. */
+static void told_fatal(struct kunit *test)
+{
+	struct told_user *user = told_open(test);
+	u32 qpn = user->qp->qp_num;
+	struct ib_wc wc;
+
+	/* Nobody has heard of it yet. */
+	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_QP_FATAL, qpn);
+	flush_work(&user->mdev->fatal_work);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(user->mdev));
+	qp_to(test, user, IB_QPS_INIT);
+	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_QP_ACCESS_ERR, qpn);
+	flush_work(&user->mdev->fatal_work);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(user->mdev));
+	post_sends(test, user, 1, 10);
+	arm(&user->send);
+	fake_nic_event(moor_kunit_nic(), MOOR_EQ_ASYNC, MOOR_EVENT_QP_FATAL, qpn);
+	moor_kunit_wait(test, moor_is_dead(user->mdev));
+	flush_work(&user->mdev->fatal_work);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->send.cq->ibcq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_WR_FLUSH_ERR);
+	remove_qp(test, user);
+	told_close(user);
 }
 
 /* A device may say what it likes: told is who has asked, once. */
@@ -336,6 +447,9 @@ static void told_softirq(struct kunit *test)
 static struct kunit_case told_cases[] = {
 	KUNIT_CASE(told_dead),
 	KUNIT_CASE(told_dozing),
+	KUNIT_CASE(told_failed),
+	KUNIT_CASE(told_failed_late),
+	KUNIT_CASE(told_fatal),
 	KUNIT_CASE(told_unasked),
 	KUNIT_CASE(told_direct),
 	KUNIT_CASE(told_resized),

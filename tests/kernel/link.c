@@ -34,7 +34,9 @@ static const struct ib_gid_attr *find_gid(struct ib_device *dev)
 
 static struct ib_cq *open_cq(struct link *link)
 {
-	struct ib_cq_init_attr attr = { .cqe = 2 * link->how.depth };
+	struct ib_cq_init_attr attr = {
+		.cqe = link->how.cqe ?: 2 * link->how.depth,
+	};
 
 	if (link->how.alloc_cq)
 		return ib_alloc_cq(link->dev, link, attr.cqe, 0,

@@ -190,9 +190,58 @@ static void test_drain(struct ib_device *dev, u32 seed)
 	}
 }
 
+static atomic_t ended;
+
+static void count_ended(struct ib_cq *cq, struct ib_wc *wc)
+{
+	atomic_inc(&ended);
+}
+
+/*
+ * A CQ that is too small fails, and what is posted to its queue pairs ends all the same,
+ * each work request once, when they are drained.
+ */
+static void test_overrun(struct ib_device *dev, u32 seed)
+{
+	static const enum ib_poll_context contexts[] = {
+		IB_POLL_DIRECT, IB_POLL_SOFTIRQ, IB_POLL_UNBOUND_WORKQUEUE,
+	};
+	const int each = 20;
+	struct ib_cqe cqe = { .done = count_ended };
+	struct ib_recv_wr recv = { .wr_cqe = &cqe };
+	struct ib_send_wr send = {
+		.wr_cqe = &cqe, .opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+	struct link link;
+	int i, n;
+
+	for (i = 0; i < ARRAY_SIZE(contexts); i++) {
+		struct link_how how = {
+			.alloc_cq = true, .poll_ctx = contexts[i], .cqe = 8,
+		};
+
+		if (!link_open(&link, dev, how))
+			return;
+		atomic_set(&ended, 0);
+		for (n = 0; n < each; n++) {
+			ib_post_recv(link.qp[0], &recv, NULL);
+			ib_post_recv(link.qp[1], &recv, NULL);
+		}
+		for (n = 0; n < each; n++)
+			ib_post_send(link.qp[0], &send, NULL);
+		ib_drain_qp(link.qp[0]);
+		ib_drain_qp(link.qp[1]);
+		point(atomic_read(&ended) == 3 * each,
+		      "context %d, CQs too small: all has ended once", contexts[i]);
+		link_close(&link);
+	}
+}
+
 const struct verbs_test state_tests[] = {
 	{ "flush", test_flush },
 	{ "forget", test_forget },
 	{ "drain", test_drain },
+	{ "overrun", test_overrun },
 	{}
 };

@@ -31,6 +31,7 @@ struct link_how {
 	bool alloc_cq;			/* by ib_alloc_cq(): completions go to wr_cqe */
 	bool no_connect;		/* both queue pairs stay in RESET */
 	u32 depth;
+	u32 cqe;			/* of a CQ; 0: enough */
 	u32 rdma_ctxs;			/* for rdma_rw */
 	u32 max_sge;
 	u32 max_inline;

@@ -33,7 +33,11 @@ static void moor_cq_error(struct moor_dev *mdev, u32 cqn)
 	struct moor_cq *cq = xa_load(&mdev->cqs, cqn);
 	struct ib_event event = { .device = &mdev->ibdev };
 
-	if (!cq || !cq->ibcq.event_handler)
+	if (!cq)
+		return;
+	if (!cq->uctx)
+		moor_kernel_cq_failed(cq);
+	if (!cq->ibcq.event_handler)
 		return;
 	event.event = IB_EVENT_CQ_ERR;
 	event.element.cq = &cq->ibcq;
@@ -46,10 +50,16 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 	struct moor_qp *qp = moor_qp_find(mdev, qpn);
 	struct ib_event event = { .device = &mdev->ibdev, .event = type };
 
-	if (!qp || !qp->ibqp.event_handler)
-		return;
 	/* The core is making it yet, and its user has never heard of it. */
-	if (!READ_ONCE(qp->left_reset))
+	if (!qp || !READ_ONCE(qp->left_reset))
+		return;
+	/*
+	 * Its queue is not flushed (HWI WQ-5), so that who drains it would wait for ever;
+	 * and who cannot reach a queue of ours, or finds no sense in it, can do no more.
+	 */
+	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_FATAL)
+		moor_hw_kill_later(mdev);
+	if (!qp->ibqp.event_handler)
 		return;
 	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED)
 		set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);

@@ -234,6 +234,30 @@ void moor_cqs_wake(struct moor_dev *mdev)
 	xa_unlock(&mdev->cqs);
 }
 
+/**
+ * moor_kernel_cq_failed - a completion queue of the kernel takes no CQE any more
+ * @cq: completion queue
+ *
+ * Nobody would hear of what is posted to its queue pairs again. As soon as one of them
+ * is in ERR, where it moves no data, poll.c flushes it as those of a dead device are:
+ * who drains it comes to an end.
+ *
+ * Context: of the asynchronous event queue
+ */
+void moor_kernel_cq_failed(struct moor_cq *cq)
+{
+	struct moor_kernel_cq *kcq = &cq->kernel;
+
+	ibdev_err(cq->ibcq.device,
+		  "completion queue %u of the kernel has failed: too small, or unreachable\n",
+		  cq->cqn);
+	/* The lock orders it behind the last CQE for who polls. */
+	spin_lock(&kcq->lock);
+	WRITE_ONCE(kcq->failed, true);
+	spin_unlock(&kcq->lock);
+	queue_work(moor_wq, &kcq->wake);
+}
+
 static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
 			struct moor_qp *qp)
 {

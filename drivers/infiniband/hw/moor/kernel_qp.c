@@ -138,7 +138,8 @@ void moor_kernel_qp_release(struct moor_qp *qp)
  * A user who polls a CQ that others share, of a device that has died, must not see one of
  * the two without the other: he would be given what has completed, over and over.
  */
-static void moor_kernel_wq_reset(struct moor_kernel_wq *wq, struct ib_cq *ibcq)
+static void moor_kernel_wq_reset(struct moor_dev *mdev,
+				 struct moor_kernel_wq *wq, struct ib_cq *ibcq)
 {
 	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
 
@@ -146,6 +147,9 @@ static void moor_kernel_wq_reset(struct moor_kernel_wq *wq, struct ib_cq *ibcq)
 	spin_lock(&wq->lock);
 	wq->head = 0;
 	wq->tail = 0;
+	/* What it says yet is beyond the depth for a queue that begins anew (HWI WQ-5). */
+	if (wq->slot.page && !moor_is_dead(mdev))
+		moor_kernel_slot_store(&wq->slot, 0);
 	spin_unlock(&wq->lock);
 	spin_unlock_irq(&kcq->lock);
 }
@@ -156,11 +160,35 @@ static void moor_kernel_wq_reset(struct moor_kernel_wq *wq, struct ib_cq *ibcq)
  */
 void moor_kernel_qp_reset(struct moor_qp *qp)
 {
+	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
+
 	clear_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
+	clear_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags);
 	moor_fast_settle(qp);
 	moor_cqs_forget(qp);
-	moor_kernel_wq_reset(&qp->kernel.sq, qp->ibqp.send_cq);
-	moor_kernel_wq_reset(&qp->kernel.rq, qp->ibqp.recv_cq);
+	moor_kernel_wq_reset(mdev, &qp->kernel.sq, qp->ibqp.send_cq);
+	moor_kernel_wq_reset(mdev, &qp->kernel.rq, qp->ibqp.recv_cq);
+}
+
+static void moor_kernel_qp_wake(struct ib_cq *ibcq)
+{
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+
+	if (READ_ONCE(kcq->failed))
+		queue_work(moor_wq, &kcq->wake);
+}
+
+/**
+ * moor_kernel_qp_stopped - whoever drains a queue pair is served, even without CQEs
+ * @qp: queue pair of the kernel that the device has just put into ERR
+ */
+void moor_kernel_qp_stopped(struct moor_qp *qp)
+{
+	set_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags);
+	/* Either we see that the CQ has failed, or who polls it because of that sees this. */
+	smp_mb__after_atomic();
+	moor_kernel_qp_wake(qp->ibqp.send_cq);
+	moor_kernel_qp_wake(qp->ibqp.recv_cq);
 }
 
 /**

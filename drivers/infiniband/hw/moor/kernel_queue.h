@@ -160,6 +160,8 @@ struct moor_cq_user {
 enum moor_kernel_qp_flag {
 	/* Its user has heard of its last WQE; so he may again, once it was reset. */
 	MOOR_KERNEL_QP_LAST_WQE,
+	/* It is in ERR, by its user's wish, and moves no data any more. */
+	MOOR_KERNEL_QP_STOPPED,
 };
 
 /**
@@ -191,6 +193,7 @@ struct moor_kernel_qp {
  * @armed: the user waits to be told; so he is if the device dies. Taken back by
  *	who tells, who has another lock
  * @resizing: the ring is with the device: nothing is polled
+ * @failed: the device writes no CQE any more (HWI CQ-10)
  * @slot: doorbell
  * @qps: queue pairs that complete here, by number
  * @num_qps: how many these are; while there is none, nobody is told (moor_cq_tell()).
@@ -206,6 +209,7 @@ struct moor_kernel_cq {
 	u64 arm;
 	bool armed;
 	bool resizing;
+	bool failed;
 	struct moor_kernel_slot slot;
 	DECLARE_HASHTABLE(qps, MOOR_CQ_HASH_BITS);
 	u32 num_qps;
@@ -235,6 +239,7 @@ void moor_destroy_kernel_cq(struct moor_cq *cq);
 int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe);
 int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 void moor_cq_tell(struct moor_cq *cq);
+void moor_kernel_cq_failed(struct moor_cq *cq);
 void moor_cqs_wake(struct moor_dev *mdev);
 void moor_cqs_enter(struct moor_qp *qp);
 void moor_cqs_leave(struct moor_qp *qp);
@@ -245,6 +250,7 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 			struct moor_create_qp_req *req);
 void moor_kernel_qp_release(struct moor_qp *qp);
 void moor_kernel_qp_reset(struct moor_qp *qp);
+void moor_kernel_qp_stopped(struct moor_qp *qp);
 void moor_kernel_qp_last_wqe(struct moor_qp *qp);
 void moor_kernel_qps_wake(struct moor_dev *mdev);
 void moor_kernel_qp_last_wqe_work(struct work_struct *work);

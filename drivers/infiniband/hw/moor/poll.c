@@ -186,7 +186,25 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 	return true;
 }
 
-/* What a device that is dead will not complete, a queue's oldest first. */
+/*
+ * Will no CQE come that a queue pair has for this CQ? Then what is posted is flushed here,
+ * but of a device that lives not before the queue pair has been stopped: memory whose
+ * work request has completed is its owner's.
+ */
+static bool moor_qp_is_unheard(const struct moor_cq *cq, const struct moor_qp *qp)
+{
+	return moor_is_dead(to_mdev(cq->ibcq.device)) ||
+	       (cq->kernel.failed &&
+		test_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags));
+}
+
+/* Are there such? */
+static bool moor_cq_is_silent(const struct moor_cq *cq)
+{
+	return moor_is_dead(to_mdev(cq->ibcq.device)) || cq->kernel.failed;
+}
+
+/* What the device will not complete, a queue's oldest first. */
 static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 			 int num, struct ib_wc *wc)
 {
@@ -206,7 +224,7 @@ static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 	return n;
 }
 
-static int moor_flush_dead(struct moor_cq *cq, int num, struct ib_wc *wc)
+static int moor_flush_silent(struct moor_cq *cq, int num, struct ib_wc *wc)
 {
 	struct moor_cq_user *user;
 	int bucket, n = 0;
@@ -214,6 +232,8 @@ static int moor_flush_dead(struct moor_cq *cq, int num, struct ib_wc *wc)
 	hash_for_each(cq->kernel.qps, bucket, user, node) {
 		struct moor_qp *qp = user->qp;
 
+		if (!moor_qp_is_unheard(cq, qp))
+			continue;
 		if (qp->ibqp.send_cq == &cq->ibcq)
 			n += moor_flush_wq(qp, &qp->kernel.sq, num - n, wc + n);
 		if (qp->ibqp.recv_cq == &cq->ibcq)
@@ -227,7 +247,7 @@ static bool moor_wq_has_work(const struct moor_kernel_wq *wq)
 	return wq->tail != READ_ONCE(wq->head);
 }
 
-/* Is there what moor_flush_dead() gives? What completes elsewhere does not count. */
+/* Is there what moor_flush_silent() gives? What completes elsewhere does not count. */
 static bool moor_qp_has_work(const struct moor_cq *cq, const struct moor_qp *qp)
 {
 	return (qp->ibqp.send_cq == &cq->ibcq &&
@@ -251,10 +271,11 @@ bool moor_cq_has_work(struct moor_cq *cq)
 	if (cq->kernel.resizing ||
 	    moor_cqe_at(&cq->kernel, cq->kernel.consumer))
 		return true;
-	if (!moor_is_dead(to_mdev(cq->ibcq.device)))
+	if (!moor_cq_is_silent(cq))
 		return false;
 	hash_for_each(cq->kernel.qps, bucket, user, node) {
-		if (moor_qp_has_work(cq, user->qp))
+		if (moor_qp_is_unheard(cq, user->qp) &&
+		    moor_qp_has_work(cq, user->qp))
 			return true;
 	}
 	return false;
@@ -266,14 +287,13 @@ bool moor_cq_has_work(struct moor_cq *cq)
  * @num: most that are wanted
  * @wc: filled in
  *
- * Of a dead device everything that was posted is flushed, so that who drains a
- * queue pair comes to an end.
+ * Of a dead device everything that was posted is flushed, and if the CQ has failed what
+ * was posted to queue pairs that have been stopped, so that who drains one comes to an end.
  *
  * Return: how many.
  */
 int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
-	struct moor_dev *mdev = to_mdev(ibcq->device);
 	struct moor_cq *cq = to_mcq(ibcq);
 	struct moor_kernel_cq *kcq = &cq->kernel;
 	const struct moor_cqe *cqe;
@@ -294,8 +314,8 @@ int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		n += moor_take_cqe(cq, cqe, &wc[n]);
 		kcq->consumer++;
 	}
-	if (unlikely(moor_is_dead(mdev)))
-		n += moor_flush_dead(cq, num - n, wc + n);
+	if (unlikely(moor_cq_is_silent(cq)))
+		n += moor_flush_silent(cq, num - n, wc + n);
 	else if (kcq->consumer != first)
 		moor_kernel_slot_store(&kcq->slot, kcq->arm | kcq->consumer);
 unlock:

@@ -237,15 +237,18 @@ static void moor_wq_advance(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 
 /*
  * Unlocked, because a kick is slow. A device that has died before it saw the
- * slot completes nothing: then poll.c does, and whoever waits has to be told. One
- * that dies later finds the new head there (moor_cqs_wake()).
+ * slot completes nothing, nor does any to a CQ that has failed: then poll.c does, and
+ * whoever waits has to be told. One that dies, or fails, later finds the new head there
+ * (moor_cqs_wake(), moor_kernel_cq_failed()).
  */
 static void moor_wq_tell(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 			 struct ib_cq *ibcq)
 {
+	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+
 	moor_kernel_slot_kick(mdev, &wq->slot);
-	if (unlikely(moor_is_dead(mdev)))
-		queue_work(moor_wq, &to_mcq(ibcq)->kernel.wake);
+	if (unlikely(moor_is_dead(mdev) || READ_ONCE(kcq->failed)))
+		queue_work(moor_wq, &kcq->wake);
 }
 
 /**

@@ -307,7 +307,10 @@ static void moor_qp_release(struct moor_qp *qp)
 	} else {
 		moor_target_pager_close(qp->pager);
 	}
-	mutex_destroy(&qp->lock);
+	/*
+	 * Not mutex_destroy(): until the core takes it out of its lists, which it does
+	 * last, "rdma resource show" may query it, and is told that the device knows none.
+	 */
 }
 
 static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,

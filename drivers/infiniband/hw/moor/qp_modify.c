@@ -296,6 +296,8 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		goto unlock;
 	if (moor_qp_is_kernel(qp) && moor_qp_is_reset(attr, mask))
 		moor_kernel_qp_reset(qp);
+	else if (moor_qp_must_stop(qp, attr, mask))
+		moor_kernel_qp_stopped(qp);
 	if (pager)
 		pager = moor_pager_swap(qp, pager);
 	moor_qp_remember(qp, attr, mask);
