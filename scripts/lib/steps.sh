@@ -28,35 +28,23 @@ impaired_port() {
 	guest "$name" --control "${options[@]}" -- --impair "$impairment" --patience 4 "$@"
 }
 
-# aside LANE FUNCTION: its steps side by side with those that follow, and with other lanes,
-# until 'join'.
-lane='' lanes=()
+# aside FUNCTION: its steps side by side with those that follow, until 'join'.
 aside() {
 	(
 		trap - EXIT
-		lane=$1
-		[ -z "$points" ] || points=$points-$lane
 		passed=0 failed=0 skipped=0
-		"$2" || true
-		echo "$passed $failed $skipped" >"$logs/$lane.lane"
+		"$1" || true
+		echo "$passed $failed $skipped" >"$logs/aside"
 	) &
-	lanes+=("$1 $!")
-	trap end_lanes EXIT
+	lane=$!
+	trap 'end_process "$lane"' EXIT
 }
 join() {
-	local each good bad left
-	for each in "${lanes[@]}"; do
-		wait "${each#* }" || true
-		good=0 bad=1 left=0
-		read -r good bad left <"$logs/${each% *}.lane" || echo "not ok: the steps of ${each% *} did not end well"
-		passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
-	done
-	lanes=()
+	local good=0 bad=1 left=0
+	wait "$lane" || true
 	trap - EXIT
-}
-end_lanes() {
-	local each
-	for each in "${lanes[@]}"; do end_process "${each#* }"; done
+	read -r good bad left <"$logs/aside" || echo "not ok: the steps aside did not end well"
+	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 }
 
 # end_process PID: it and all that it has started.
@@ -78,21 +66,10 @@ report() {
 		echo "$line - $1"
 	} >>"$points"
 }
-# whole FILE: all that was reported, in all lanes, as one TAP.
+# whole FILE: all that was reported, as one TAP.
 whole() {
-	cat -- "$points"* | awk '{ sub(/ok - /, "ok " NR " - "); print } END { print "1.." NR }' >"$1"
-	rm -f -- "$points"*
-}
-
-# labelled NAME COMMAND...: in a lane, each line of its output says whose it is.
-labelled() {
-	local name=$1
-	shift
-	if [ -z "$lane" ]; then
-		"$@"
-	else
-		"$@" 2>&1 | sed -u "s/^/$name: /"
-	fi
+	awk '{ sub(/ok - /, "ok " NR " - "); print } END { print "1.." NR }' "$points" >"$1"
+	rm -f -- "$points"
 }
 
 # step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
@@ -134,7 +111,7 @@ guest() {
 	printf -- '--- guest tests: %s\n' "$name"
 	mkdir -p "$logs/$name"
 	rm -f -- "$results"
-	labelled "$name" "$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$logs/$name" -- \
+	"$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$logs/$name" -- \
 		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
 	if [ -e "$results" ]; then
 		read -ra counts <"$results"
