@@ -311,12 +311,16 @@ void moor_branch_drop_pages(struct moor_branch *branch);
 long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
 			   bool write);
 
-/* odp_fault.c */
+/* odp_workers.c */
 int moor_faults_init(void);
 void moor_faults_exit(void);
+struct moor_fault_queue *moor_faults_new(void);
+void moor_faults_leave(struct moor_fault_queue *queue);
+void moor_faults_put(struct moor_fault_queue *queue);
 int moor_faults_open(struct moor_ucontext *uctx);
 void moor_faults_close(struct moor_ucontext *uctx);
-void moor_faults_put(struct moor_fault_queue *queue);
+
+/* odp_fault.c */
 struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn);
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,

@@ -4,15 +4,14 @@
  * have it, enters it and answers.
  *
  * The process decides how long that takes: behind its memory may be a file system or
- * a page server of its own. So each context has workers of its own, and nobody waits
- * for one of them: a QP or an MR that goes meanwhile leaves it behind, with what it
- * needs to find out (&moor_pager.mdev, &moor_odp.dead). While it waits it holds no
- * lock, and of the device nothing.
+ * a page server of its own. So each context has workers of its own (odp_workers.c), and
+ * nobody waits for one of them: a QP or an MR that goes meanwhile leaves it behind, with
+ * what it needs to find out (&moor_pager.mdev, &moor_odp.dead). While it waits it holds
+ * no lock, and of the device nothing.
  */
 
 #include <linux/delay.h>
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/userfaultfd_k.h>
@@ -20,189 +19,10 @@
 #include "moor.h"
 #include "trace.h"
 
-#define MOOR_FAULT_WORKERS	4	/* of a context */
-#define MOOR_FAULTS_LEFT	64	/* queues in which a user may leave workers */
 #define MOOR_FAULT_TRIES	8
 #define MOOR_MEMORY_TRIES	9	/* half a second of pauses between them */
 #define MOOR_AHEAD_MIN		SZ_16K
 #define MOOR_AHEAD_MAX		SZ_1M
-
-/*
- * Where queues of faults end. Not moor_wq, which is there to reclaim memory: it may not
- * wait for what is not.
- */
-static struct workqueue_struct *moor_faults_end_wq;
-
-/*
- * Queues whose contexts have gone while workers wait for pages that do not come. Nobody
- * is charged for those, so that a user has no more when he has left too many behind.
- */
-static DEFINE_SPINLOCK(moor_faults_left_lock);
-static LIST_HEAD(moor_faults_left);
-
-/* In a namespace of users who is somebody's, he is that: he may be 65536 there. */
-static kuid_t moor_faults_user(void)
-{
-	struct user_namespace *ns = current_user_ns();
-	kuid_t user = current_uid();
-
-	for (; ns != &init_user_ns && !uid_eq(ns->owner, GLOBAL_ROOT_UID);
-	     ns = ns->parent)
-		user = ns->owner;
-	return user;
-}
-
-static bool moor_faults_may(kuid_t user)
-{
-	struct moor_fault_queue *queue;
-	u32 left = 0;
-
-	spin_lock(&moor_faults_left_lock);
-	list_for_each_entry(queue, &moor_faults_left, left)
-		left += uid_eq(queue->user, user);
-	spin_unlock(&moor_faults_left_lock);
-	return left < MOOR_FAULTS_LEFT;
-}
-
-/* Its context goes, or its target, with the last reference but those of who is at work. */
-static void moor_faults_leave(struct moor_fault_queue *queue)
-{
-	if (kref_read(&queue->ref) == 1)
-		return;
-	spin_lock(&moor_faults_left_lock);
-	list_add(&queue->left, &moor_faults_left);
-	spin_unlock(&moor_faults_left_lock);
-}
-
-static void moor_faults_free(struct moor_fault_queue *queue)
-{
-	int kind;
-
-	spin_lock(&moor_faults_left_lock);
-	list_del(&queue->left);
-	spin_unlock(&moor_faults_left_lock);
-	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++)
-		destroy_workqueue(queue->wq[kind]);
-	kfree(queue);
-	module_put(THIS_MODULE);
-}
-
-/* This function ends before the module does: that waits for moor_faults_end_wq. */
-static void moor_faults_destroy(struct work_struct *work)
-{
-	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
-}
-
-static void moor_faults_last(struct kref *ref)
-{
-	struct moor_fault_queue *queue =
-		container_of(ref, struct moor_fault_queue, ref);
-
-	queue_work(moor_faults_end_wq, &queue->destroy);
-}
-
-void moor_faults_put(struct moor_fault_queue *queue)
-{
-	kref_put(&queue->ref, moor_faults_last);
-}
-
-/**
- * moor_faults_init - make the queue in which those of contexts end
- *
- * Return: 0 or -ENOMEM.
- */
-int moor_faults_init(void)
-{
-	moor_faults_end_wq = alloc_workqueue("moor-faults-end", WQ_UNBOUND, 0);
-	return moor_faults_end_wq ? 0 : -ENOMEM;
-}
-
-void moor_faults_exit(void)
-{
-	destroy_workqueue(moor_faults_end_wq);
-}
-
-static struct moor_fault_queue *moor_faults_new(void)
-{
-	static const struct {
-		const char *name;
-		int workers;
-	} wqs[MOOR_FAULT_QUEUES] = {
-		[MOOR_FAULT_PAGE] = { "moor-faults", MOOR_FAULT_WORKERS },
-		[MOOR_FAULT_DMABUF] = { "moor-dmabufs", MOOR_FAULT_WORKERS },
-		/* As many as are let in (MOOR_PREFETCHES), on whatever node. */
-		[MOOR_FAULT_ADVICE] = { "moor-advice", 0 },
-	};
-	kuid_t user = moor_faults_user();
-	struct moor_fault_queue *queue;
-	int kind;
-
-	if (!moor_faults_may(user))
-		return NULL;
-	queue = kzalloc_obj(*queue);
-	if (!queue)
-		return NULL;
-	queue->user = user;
-	INIT_LIST_HEAD(&queue->left);
-	for (kind = 0; kind < MOOR_FAULT_QUEUES; kind++) {
-		queue->wq[kind] = alloc_workqueue("%s", WQ_UNBOUND,
-						  wqs[kind].workers,
-						  wqs[kind].name);
-		if (!queue->wq[kind])
-			goto destroy;
-	}
-	/* Who has opened the device does not hold the module, which may be on its way out. */
-	if (!try_module_get(THIS_MODULE))
-		goto destroy;
-	kref_init(&queue->ref);
-	INIT_WORK(&queue->destroy, moor_faults_destroy);
-	return queue;
-
-destroy:
-	while (kind--)
-		destroy_workqueue(queue->wq[kind]);
-	kfree(queue);
-	return NULL;
-}
-
-/**
- * moor_faults_open - workers for the page requests of a context
- * @uctx: context that is to have its first MR with paging, or another one
- *
- * Return: 0; -ENOMEM, also for who has left too many behind.
- */
-int moor_faults_open(struct moor_ucontext *uctx)
-{
-	struct moor_fault_queue *queue;
-
-	if (READ_ONCE(uctx->faults))
-		return 0;
-	queue = moor_faults_new();
-	if (!queue)
-		return -ENOMEM;
-	if (cmpxchg_release(&uctx->faults, NULL, queue))
-		moor_faults_put(queue);
-	return 0;
-}
-
-static void moor_faults_idle(struct kref *ref)
-{
-	moor_faults_free(container_of(ref, struct moor_fault_queue, ref));
-}
-
-/**
- * moor_faults_close - the context of the workers goes
- * @uctx: context without QPs
- *
- * Workers that still wait for a page stay behind; if there are none, so does nothing.
- */
-void moor_faults_close(struct moor_ucontext *uctx)
-{
-	if (!uctx->faults)
-		return;
-	moor_faults_leave(uctx->faults);
-	kref_put(&uctx->faults->ref, moor_faults_idle);
-}
 
 /*
  * Make the process have pages, from @start on: as if it touched them itself. May wait
