@@ -21,6 +21,7 @@
 
 #include <linux/dma-mapping.h>
 #include <linux/hmm.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -305,6 +306,7 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
  *
  * Waits for no page, and for the process's mmap_lock with no lock of ours. Pages
  * outside the MR are left alone, unless all of the branch is one huge page inside it.
+ * Whoever calls, what is known of the pages is charged to the process.
  *
  * Return: pages that the device can use from @start on, 0 if the process has not
  * the first one at the moment; -EFAULT if it never will, or has ended; -EINVAL if
@@ -314,14 +316,19 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
 long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 		  u32 *fresh)
 {
+	struct mem_cgroup *memcg, *before;
 	long served;
 	int try;
 
 	if (!mmget_not_zero(odp->mm))
 		return -EFAULT;
+	memcg = get_mem_cgroup_from_mm(odp->mm);
+	before = set_active_memcg(memcg);
 	served = moor_odp_listen(odp) ?: -EBUSY;
 	for (try = 0; served == -EBUSY && try < MOOR_ODP_TRIES; try++)
 		served = moor_odp_try_map(odp, start, end, write, fresh);
+	set_active_memcg(before);
+	mem_cgroup_put(memcg);
 	/* The last one out would tear the address space down here. */
 	mmput_async(odp->mm);
 	return served == -EBUSY ? 0 : served;

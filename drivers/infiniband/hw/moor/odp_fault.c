@@ -28,6 +28,10 @@
  * Make the process have pages, from @start on: as if it touched them itself. May wait
  * for ever. Returns how many it has, in the mapping that the first one is in. Ahead
  * of what is needed nobody's page server is asked.
+ *
+ * A page that NUMA balancing watches is one that the process has not got: it is not
+ * entered (hmm_range_fault()), and who only looks, as get_user_pages() does unasked, would
+ * find it there again and again.
  */
 static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 			      bool write)
@@ -45,7 +49,8 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 					       min_t(u64, end, vma->vm_end);
 		pages = get_user_pages_remote(odp->mm, start,
 					      (end - start) >> PAGE_SHIFT,
-					      write ? FOLL_WRITE : 0, NULL,
+					      FOLL_HONOR_NUMA_FAULT |
+					      (write ? FOLL_WRITE : 0), NULL,
 					      &locked);
 	}
 	if (locked)
@@ -85,7 +90,8 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 	/* That the process has many of them is quicker seen than made so. */
 	if (wanted > 1) {
 		pages = moor_odp_map(odp, start, end, write, fresh);
-		if (pages < 0 || pages == wanted)
+		/* What it cannot have at the moment a fault may bring back. */
+		if (pages == wanted || (pages < 0 && pages != -EFAULT))
 			return pages;
 	}
 	for (try = 0; try < MOOR_FAULT_TRIES; try++) {

@@ -169,7 +169,8 @@ struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
 	branch->odp = odp;
 	branch->start = ALIGN_DOWN(addr, MOOR_BRANCH_SIZE);
 	mutex_init(&branch->lock);
-	branch->pages = kvzalloc_objs(*branch->pages, MOOR_NODE_ENTRIES);
+	branch->pages = kvcalloc(MOOR_NODE_ENTRIES, sizeof(*branch->pages),
+				 GFP_KERNEL_ACCOUNT);
 	if (!branch->pages)
 		goto free;
 	err = moor_odp_alloc_node(odp, &branch->table);
