@@ -15,14 +15,17 @@
 #define SUPPORTED_WC_FLAGS	(IBV_WC_STANDARD_FLAGS | \
 				 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 
-/* Returns log2 of the CQEs of a ring for @cqe, or a negative errno. */
+/*
+ * Returns log2 of the CQEs of a ring for @cqe, or a negative errno. A little more room is
+ * needed than is asked for (take_cqe() in poll.c).
+ */
 static int ring_log_size(const struct moor_context *ctx, uint32_t cqe)
 {
-	int log = 1;	/* the smallest that the kernel takes */
+	int log = MOOR_CQ_MIN_LOG;
 
-	if (!cqe || cqe > ctx->max_cqe)
+	if (!cqe || cqe > moor_cq_most(ctx->max_cqe))
 		return -EINVAL;
-	while (cqe > 1u << log)
+	while (cqe > moor_cq_most(1u << log))
 		log++;
 	return log;
 }
@@ -108,6 +111,7 @@ static struct moor_cq *create_cq(struct ibv_context *context,
 	err = create_in_kernel(ctx, cq, attr);
 	if (err)
 		goto free_buf;
+	cq->vcq.cq.cqe = moor_cq_most(1u << log);
 	moor_lock_init(&cq->lock, wants_lock(attr, cq->parent));
 	moor_lock_init(&cq->request_lock, true);
 	if (cq->parent)
@@ -185,6 +189,7 @@ static int resize_locked(struct moor_cq *cq, int log)
 	cq->buf = buf;
 	cq->ring = buf.addr;
 	cq->log_cqe = log;
+	cq->vcq.cq.cqe = moor_cq_most(1u << log);
 	return 0;
 }
 

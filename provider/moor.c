@@ -36,6 +36,7 @@ static int moor_query_device_ex(struct ibv_context *context,
 	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
 		 "%u.%u", (unsigned int)FIELD_GET(MOOR_VERSION_MAJOR, version),
 		 (unsigned int)FIELD_GET(MOOR_VERSION_MINOR, version));
+	attr->orig_attr.max_cqe = moor_cq_most(attr->orig_attr.max_cqe);
 	return 0;
 }
 

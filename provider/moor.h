@@ -76,7 +76,7 @@ struct moor_registration {
  * @max_inline: bytes of inline data a WQE may have
  * @max_wr: entries of a work queue
  * @max_sge: SGEs of a WQE
- * @max_cqe: entries of a CQ
+ * @max_cqe: entries of a CQ's ring
  * @lock: protects what follows, except against look-ups in @owners
  * @doorbell_pages: struct moor_doorbell_page
  * @dms: struct moor_dm, those that are mapped
@@ -150,6 +150,19 @@ struct moor_lock {
 	pthread_spinlock_t spin;
 	bool needed;
 };
+
+/*
+ * So many CQEs are taken before the device is told (take_cqe() in poll.c). A ring has room
+ * for them beside what its CQ holds, and the smallest for as many again.
+ */
+#define MOOR_CQ_LAG	8u
+#define MOOR_CQ_MIN_LOG	4
+
+/* What a CQ of such a ring holds. */
+static inline uint32_t moor_cq_most(uint32_t ring)
+{
+	return ring > MOOR_CQ_LAG ? ring - MOOR_CQ_LAG : 0;
+}
 
 /**
  * struct moor_cq - a completion queue
@@ -236,6 +249,8 @@ struct moor_srq {
  * @rq: receive queue
  * @max_inline: bytes of inline data that fit into a send WQE
  * @owner: in its CQEs
+ * @state: as the consumer last set it. libibverbs' own ibv_query_qp() writes, too, and with
+ *	what was true when it asked
  * @address_bytes: of the segment behind a send WQE's head that says whom it is for
  * @always: WQE flags that every send request gets (SIGNALED or none)
  * @buf: memory of both rings
@@ -250,6 +265,7 @@ struct moor_qp {
 	struct moor_wq rq;
 	uint32_t max_inline;
 	struct moor_owner owner;
+	atomic_int state;
 	uint32_t address_bytes;
 	uint8_t always;
 	struct moor_buf buf;

@@ -110,8 +110,9 @@ void moor_cq_announce(struct moor_cq *cq)
  * Takes the next CQE off the ring and its WQE, with all before it, off the
  * work queue. Skips CQEs that are nobody's of this context.
  *
- * The device is told of a batch at its end, but of no more than half a ring at once:
- * who posts anew for each CQE that it takes may go on in one batch for ever.
+ * The device is told of a batch at its end, but of no more than MOOR_CQ_LAG at once: who
+ * posts anew for each CQE that it takes may go on in one batch for ever, and fill a CQ that
+ * was full when it began. For so many the ring has room beside what the CQ holds.
  */
 static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 {
@@ -119,10 +120,10 @@ static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 	struct moor_cqe *cqe;
 	struct moor_owner *owner;
 
-	/* The slot of the CQE before this one has been read. */
-	if (unlikely(cq->consumer - cq->announced >= 1u << (cq->log_cqe - 1)))
-		moor_cq_announce(cq);
 	while ((cqe = cqe_at(cq, cq->consumer))) {
+		/* The slot of the CQE before this one has been read. */
+		if (unlikely(cq->consumer - cq->announced >= MOOR_CQ_LAG))
+			moor_cq_announce(cq);
 		cq->consumer++;
 		owner = moor_owner_find(ctx, le32toh(cqe->cookie));
 		if (unlikely(!owner))

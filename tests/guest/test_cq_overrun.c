@@ -14,6 +14,8 @@
 
 #define DEPTH		4
 #define TIMEOUT_MS	20000
+/* For what a batch has taken and the NIC does not know yet a ring has more room. */
+#define SPARE		8
 
 static struct ibv_context *ctx;
 
@@ -119,7 +121,7 @@ static void test_send_cq(void)
 	cq = pair.a.send_cq;
 	if (ibv_resize_cq(cq, DEPTH))
 		tap_bail("ibv_resize_cq: %s", strerror(errno));
-	cqe = cq->cqe;
+	cqe = cq->cqe + SPARE;
 	/* A second QP that completes there. */
 	spare = sharing.a.send_cq;
 	pair_close_qp(&sharing.a);
@@ -177,7 +179,7 @@ static void test_receive_cq(void)
 	cq = pair.b.recv_cq;
 	if (ibv_resize_cq(cq, DEPTH))
 		tap_bail("ibv_resize_cq: %s", strerror(errno));
-	cqe = cq->cqe;
+	cqe = cq->cqe + SPARE;
 	for (i = 0; i < cqe + 3; i++)
 		post_receive(&pair.b, 200 + i, pair.b.buf, 8,
 			     pair.b.mr->lkey);
@@ -224,25 +226,79 @@ static int take_in_one_batch(struct pair *pair, struct ibv_cq_ex *cq, int count)
 	return taken;
 }
 
+/* A pair whose sends complete to a CQ for batches; returns the CQ that it had before. */
+static struct ibv_cq *open_batch(struct pair *pair, struct ibv_cq_ex **cq)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = DEPTH };
+	struct ibv_cq *spare;
+
+	*cq = ibv_create_cq_ex(ctx, &attr);
+	if (!*cq)
+		tap_bail("ibv_create_cq_ex: %s", strerror(errno));
+	open_pair(pair);
+	spare = pair->a.send_cq;
+	pair_close_qp(&pair->a);
+	pair->a.send_cq = ibv_cq_ex_to_cq(*cq);
+	pair_open_qp(pair, &pair->a);
+	pair_reset(pair);
+	return spare;
+}
+
+/* A WRITE, and its data has come: so will its completion, at once. */
+static bool write_and_wait(struct pair *pair, uint8_t value)
+{
+	volatile uint8_t *there = pair->b.buf;
+	struct request request = write_of(pair, value);
+	time_t end = time(NULL) + TIMEOUT_MS / 1000;
+
+	pair->a.buf[0] = value;
+	if (post(&pair->a, &request))
+		return false;
+	while (*there != value)
+		if (time(NULL) > end)
+			return false;
+	return true;
+}
+
+/* A CQ that holds all that is outstanding is not overrun, however it is polled. */
+static void test_full(void)
+{
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct pair pair = {};
+	struct ibv_cq *spare;
+	struct ibv_cq_ex *cq;
+	uint8_t value = 0;
+	bool good = true;
+	int i, cqe;
+
+	spare = open_batch(&pair, &cq);
+	cqe = pair.a.send_cq->cqe;
+	tap_ok(cqe >= DEPTH, "at least what was asked for");
+	for (i = 0; i < cqe; i++)
+		good &= write_and_wait(&pair, ++value);
+	tap_ok(good && !ibv_start_poll(cq, &poll_attr), "a CQ is full");
+	for (i = 0; i < 5 * cqe && good; i++) {
+		good = cq->status == IBV_WC_SUCCESS && write_and_wait(&pair, ++value) &&
+		       !ibv_next_poll(cq);
+	}
+	tap_is(i, 5 * cqe, "and stays full, in one batch that posts for what it takes");
+	ibv_end_poll(cq);
+	tap_ok(no_event(ctx), "it does not fail");
+	ibv_destroy_cq(spare);
+	pair_close(&pair);
+}
+
 /* A CQ that never has more than one completion is never full. */
 static void test_batch(void)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = DEPTH };
-	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
 	struct request request;
 	struct pair pair = {};
 	struct ibv_cq *spare;
+	struct ibv_cq_ex *cq;
 	int count;
 
-	if (!cq)
-		tap_bail("ibv_create_cq_ex: %s", strerror(errno));
-	open_pair(&pair);
-	spare = pair.a.send_cq;
-	pair_close_qp(&pair.a);
-	pair.a.send_cq = ibv_cq_ex_to_cq(cq);
-	pair_open_qp(&pair, &pair.a);
-	pair_reset(&pair);
-	count = 3 * pair.a.send_cq->cqe;
+	spare = open_batch(&pair, &cq);
+	count = 3 * (pair.a.send_cq->cqe + SPARE);
 	request = write_of(&pair, 500);
 	post(&pair.a, &request);
 	tap_is(take_in_one_batch(&pair, cq, count), count,
@@ -260,6 +316,7 @@ int main(int argc, char **argv)
 	test_send_cq();
 	test_receive_cq();
 	test_batch();
+	test_full();
 	ibv_close_device(ctx);
 	return tap_done();
 }

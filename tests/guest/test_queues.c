@@ -206,8 +206,11 @@ static void test_limits(struct pair *pair)
 	       "an empty CQ: EINVAL");
 }
 
+/* More than the smallest ring of a CQ has. */
+#define FILLING	20
+
 /*
- * Six requests of which five have completed when it returns: the last waits
+ * So many requests, which but for one have completed when it returns: the last waits
  * for the read before it, and its data is seen at the peer.
  */
 static void fill_cq(struct pair *pair, uint64_t wr_id)
@@ -218,12 +221,12 @@ static void fill_cq(struct pair *pair, uint64_t wr_id)
 
 	*last = 0;
 	*pair->a.buf = 1;
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < FILLING; i++) {
 		request = write_request(pair, wr_id + i);
-		if (i == 4) {
+		if (i == FILLING - 2) {
 			request.opcode = IBV_WR_RDMA_READ;
 			request.local += 200;
-		} else if (i == 5) {
+		} else if (i == FILLING - 1) {
 			request.flags = IBV_SEND_FENCE;
 			request.remote += 100;
 		}
@@ -274,9 +277,9 @@ static void test_resize(struct pair *pair)
 	       "resize below what waits in the CQ: EINVAL");
 	tap_is(ibv_resize_cq(cq, pair->attr.max_cqe + 1), EINVAL,
 	       "resize beyond the device's limit: EINVAL");
-	for (n = 0; n < 6 && wait_wc(cq, &wc) && wc.wr_id == 100u + n; n++)
+	for (n = 0; n < FILLING && wait_wc(cq, &wc) && wc.wr_id == 100u + n; n++)
 		;
-	tap_is(n, 6, "a CQ that could not be resized goes on");
+	tap_is(n, FILLING, "a CQ that could not be resized goes on");
 	tap_is(ibv_resize_cq(cq, pair->config.send_wr), 0, "resize back");
 }
 
@@ -570,11 +573,13 @@ static void test_scribbled(struct ibv_context *ctx)
 
 int main(int argc, char **argv)
 {
+	struct pair_config config = pair_defaults;
 	struct pair pair = {};
 	struct ibv_context *ctx;
 
 	ctx = open_nic(argc > 1 ? argv[1] : NULL, &pair.attr);
-	pair_open(&pair, ctx, &pair_defaults);
+	config.send_wr = 2 * FILLING;
+	pair_open(&pair, ctx, &config);
 	test_states(&pair);
 	test_elsewhere(&pair);
 	test_full(&pair);
