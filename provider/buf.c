@@ -77,8 +77,8 @@ int moor_buf_alloc(struct moor_buf *buf, size_t size, struct moor_pd *parent,
 	if (!buf->addr)
 		return ENOMEM;
 
-	err = ibv_dontfork_range(buf->addr, buf->size);
-	if (err) {
+	if (ibv_dontfork_range(buf->addr, buf->size)) {
+		err = errno ?: ENOMEM;
 		release(buf);
 		return err;
 	}

@@ -274,6 +274,12 @@ int moor_wq_put_recvs(struct moor_wq *rq, struct ibv_recv_wr *wr,
 }
 
 /* IBA allows receives from INIT on. */
+static bool rq_is_open(const struct moor_qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_RESET &&
+	       qp->rq.depth;
+}
+
 int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr)
 {
@@ -281,7 +287,7 @@ int moor_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	int err = EINVAL;
 
 	moor_lock(&rq->lock);
-	if (likely(ibqp->state != IBV_QPS_RESET && rq->depth))
+	if (likely(rq_is_open(to_moor_qp(ibqp))))
 		err = moor_wq_put_recvs(rq, wr, bad_wr);
 	else
 		*bad_wr = wr;

@@ -382,15 +382,14 @@ static void reset_wq(struct moor_wq *wq)
 }
 
 /*
- * Who posts looks at the state under the queue's lock: nothing is posted from here on,
- * though libibverbs sets the state only when all is done.
+ * Who posts looks at the state under the queue's lock: nothing is posted from here on.
  * Once the CQs are clean no poller moves a consumer. The queues' locks are not taken
  * within theirs: who polls between ibv_wr_start() and ibv_wr_complete() has the send
  * queue's first.
  */
 static void reset_qp(struct moor_qp *qp)
 {
-	qp->vqp.qp.state = IBV_QPS_RESET;
+	atomic_store(&qp->state, IBV_QPS_RESET);
 	lock_cqs(qp);
 	clean_cqs(qp);
 	unlock_cqs(qp);
@@ -400,15 +399,17 @@ static void reset_qp(struct moor_qp *qp)
 
 int moor_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	struct moor_qp *qp = to_moor_qp(ibqp);
 	struct ibv_modify_qp cmd = {};
 	int err;
 
 	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
-	if (err)
+	if (err || !(attr_mask & IBV_QP_STATE))
 		return err;
-	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET &&
-	    !moor_qp_is_target(to_moor_qp(ibqp)))
-		reset_qp(to_moor_qp(ibqp));
+	if (attr->qp_state == IBV_QPS_RESET && !moor_qp_is_target(qp))
+		reset_qp(qp);
+	else
+		atomic_store(&qp->state, attr->qp_state);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ static inline bool moor_wq_full(const struct moor_wq *wq, uint32_t index)
  */
 static inline bool moor_sq_open(const struct moor_qp *qp)
 {
-	return qp->vqp.qp.state >= IBV_QPS_RTS;
+	return atomic_load_explicit(&qp->state, memory_order_relaxed) >= IBV_QPS_RTS;
 }
 
 static inline void moor_set_sge(struct moor_sge *to, uint64_t addr,
