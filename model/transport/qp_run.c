@@ -60,10 +60,15 @@ void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
 	event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn, &qp->backlogged);
 }
 
+/* Who is flushed all the time does not put off the look at the others (HWI DB-22). */
 static void rest_anew(struct nic *nic)
 {
+	struct timer *rest = &nic->qps->rest;
+	uint64_t at = timer_now() + REST_MIN_NS;
+
 	nic->qps->rest_ns = REST_MIN_NS;
-	timer_start(&nic->timers, &nic->qps->rest, timer_now() + REST_MIN_NS);
+	if (!rest->place || rest->deadline > at)
+		timer_start(&nic->timers, rest, at);
 }
 
 void qp_error(struct nic *nic, struct qp *qp)

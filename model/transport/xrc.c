@@ -77,6 +77,9 @@ bool xrc_aim(struct nic *nic, struct qp *qp, const struct packet *p)
 		resp->holds_wqe = false;
 		complete_recv(nic, qp, &resp->wqe, MOOR_WC_WR_FLUSH_ERR,
 			      MOOR_SYN_NONE);
+		/* Its CQ takes no CQE, and the QP has failed with it (HWI CQ-10). */
+		if (qp->state == MOOR_QPS_ERR)
+			return false;
 	}
 	take_srq(qp, srq);
 	return true;

@@ -481,6 +481,38 @@ static void test_rest(void)
 	guest_stop(p.g);
 }
 
+/* One that is flushed all the time keeps nobody from being looked at. */
+static void test_rest_of_others(void)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_ERR,
+	};
+	static struct guest_qp busy, other;
+	uint64_t end = timer_now() + 100000000;
+	struct moor_cqe cqe;
+	bool flushed = false;
+	uint64_t wr_id = 1;
+	struct pair p;
+
+	pair_start(&p, false);
+	if (make_qp(p.g, &busy, 0x100, PD, &p.cq[0], &p.cq[0]) ||
+	    make_qp(p.g, &other, 0x101, PD, &p.cq[1], &p.cq[1]) ||
+	    modify(p.g, &cmd, busy.qpn) || modify(p.g, &cmd, other.qpn))
+		ok(false, "two QPs in ERR");
+	settle(p.g);
+	post_recv(p.g, &other, 7, NULL, 0);
+	while (!flushed && timer_now() < end) {
+		next_send(p.g, &busy, MOOR_WQE_SEND, wr_id++);
+		ring(p.g, &busy);
+		settle(p.g);
+		while (poll_cq(p.g, &p.cq[0], &cqe))
+			;
+		flushed = poll_cq(p.g, &p.cq[1], &cqe) && cqe.status == MOOR_WC_WR_FLUSH_ERR;
+	}
+	ok(flushed, "beside a QP that is flushed all the time: flushed within 100 ms");
+	guest_stop(p.g);
+}
+
 static void test_notify(void)
 {
 	struct moor_sq_wqe *wqe;
@@ -588,6 +620,7 @@ int main(void)
 	test_error_opcodes(false);
 	test_error_opcodes(true);
 	test_rest();
+	test_rest_of_others();
 	test_notify();
 	test_overrun();
 	test_resize();
