@@ -2,7 +2,7 @@
 /*
  * On-demand paging under NUMA balancing, which takes pages away to see who wants them: the
  * NIC wants them, even if no processor looks at them any more. Needs a guest with two nodes
- * ("numa=fake=2").
+ * ("numa=fake=2U").
  */
 #include <pthread.h>
 #include <stdio.h>
