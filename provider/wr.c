@@ -318,14 +318,10 @@ static bool wqe_scatters(const struct moor_sq_wqe *wqe)
 	return wqe->opcode == MOOR_WQE_READ || wqe_is_atomic(wqe);
 }
 
-/*
- * An ATOMIC_WRITE brings its data; SGEs in their place would be sent as data. Others have
- * none, and a segment where it would be.
- */
+/* An ATOMIC_WRITE brings its data; SGEs in their place would be sent as data. */
 static bool wqe_is_complete(const struct moor_sq_wqe *wqe)
 {
-	return wqe->flags & MOOR_WQE_FLAG_INLINE || wqe->opcode == MOOR_WQE_FLUSH ||
-	       wqe->opcode == MOOR_WQE_BIND_MW || wqe->opcode == MOOR_WQE_LOCAL_INV;
+	return wqe->flags & MOOR_WQE_FLAG_INLINE;
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey, uint64_t addr,

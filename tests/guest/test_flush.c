@@ -247,20 +247,6 @@ static int overtaken(uint32_t rkey, const struct flush *between)
 	return n;
 }
 
-/* A FLUSH has no data: what would be put in its place is refused. */
-static void test_setter(void)
-{
-	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, FLUSHABLE);
-	struct flush region = flush_region(mr->rkey);
-	struct ibv_qp_ex *qp = batch();
-
-	add_flush(qp, &region);
-	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
-	tap_is(ibv_wr_complete(qp), EINVAL, "an SGE of a FLUSH");
-	tap_is(query_state(&pair.a), IBV_QPS_RTS, "nothing was posted");
-	ibv_dereg_mr(mr);
-}
-
 static void test_order(void)
 {
 	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, FLUSHABLE | RELAXED);
@@ -449,7 +435,6 @@ int main(int argc, char **argv)
 	mr = must_reg(pair.pd, pair.b.buf, SIZE, FLUSHABLE | RELAXED);
 	test_levels(mr, "relaxed");
 	ibv_dereg_mr(mr);
-	test_setter();
 	test_order();
 	test_without_completion();
 	for (i = 0; i < 2; i++) {
