@@ -437,7 +437,10 @@ static void kernel_reset_refused(struct kunit *test)
 	stop_refused(test, IB_QPS_RESET);
 }
 
-/* What begins anew begins at 0 for the device, too (HWI WQ-5). */
+/*
+ * What begins anew begins at 0, also if somebody stores after the device has zeroed the slots:
+ * this one, which does not, leaves them as if he had.
+ */
 static void kernel_reset_slots(struct kunit *test)
 {
 	struct kernel_pair *pair = pair_open(test);

@@ -117,13 +117,26 @@ static int missed(struct told_cq *told)
 				IB_CQ_REPORT_MISSED_EVENTS);
 }
 
+/* So many, in their order, and nothing else. */
+static void expect_flushed(struct kunit *test, struct told_cq *told, int count,
+			   u64 wr_id)
+{
+	struct ib_wc wc[DEPTH];
+	int n = ib_poll_cq(&told->cq->ibcq, DEPTH, wc);
+
+	KUNIT_ASSERT_EQ(test, n, count);
+	while (n--) {
+		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
+		KUNIT_EXPECT_EQ(test, wc[n].wr_id, wr_id + n);
+	}
+}
+
 /* All that was posted is flushed, each queue's to its own CQ, and who waits is told. */
 static void told_dead(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
 	struct ib_recv_wr recv = { .wr_id = 70 };
 	struct ib_wc wc[DEPTH];
-	int n;
 
 	post_sends(test, user, 3, 10);
 	ib_post_recv(user->qp, &recv, NULL);
@@ -139,12 +152,7 @@ static void told_dead(struct kunit *test)
 	/* What others have still to poll is not its affair. */
 	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
-	n = ib_poll_cq(&user->send.cq->ibcq, DEPTH, wc);
-	KUNIT_ASSERT_EQ(test, n, 3);
-	while (n--) {
-		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
-		KUNIT_EXPECT_EQ(test, wc[n].wr_id, 10 + n);
-	}
+	expect_flushed(test, &user->send, 3, 10);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
 	/* What comes later too. */
 	post_sends(test, user, 1, 20);
@@ -213,7 +221,6 @@ static void told_failed(struct kunit *test)
 	struct ib_cq *send_cq = &user->send.cq->ibcq;
 	struct ib_recv_wr recv = { .wr_id = 70 };
 	struct ib_wc wc[DEPTH];
-	int n;
 
 	qp_to(test, user, IB_QPS_INIT);
 	post_sends(test, user, 3, 10);
@@ -224,15 +231,13 @@ static void told_failed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 0);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
+	/* A device that says it again says nothing new. */
+	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR, user->send.cq->cqn);
+	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	qp_to(test, user, IB_QPS_ERR);
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 2);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
-	n = ib_poll_cq(send_cq, DEPTH, wc);
-	KUNIT_ASSERT_EQ(test, n, 3);
-	while (n--) {
-		KUNIT_EXPECT_EQ(test, wc[n].status, IB_WC_WR_FLUSH_ERR);
-		KUNIT_EXPECT_EQ(test, wc[n].wr_id, 10 + n);
-	}
+	expect_flushed(test, &user->send, 3, 10);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
 	/* What who drains posts. */
 	post_sends(test, user, 1, 20);

@@ -242,12 +242,16 @@ void moor_cqs_wake(struct moor_dev *mdev)
  * is in ERR, where it moves no data, poll.c flushes it as those of a dead device are:
  * who drains it comes to an end.
  *
+ * A device says so once (HWI CQ-9); one that goes on saying so does not fill the log.
+ *
  * Context: of the asynchronous event queue
  */
 void moor_kernel_cq_failed(struct moor_cq *cq)
 {
 	struct moor_kernel_cq *kcq = &cq->kernel;
 
+	if (kcq->failed)
+		return;
 	ibdev_err(cq->ibcq.device,
 		  "completion queue %u of the kernel has failed: too small, or unreachable\n",
 		  cq->cqn);

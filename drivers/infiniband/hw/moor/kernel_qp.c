@@ -147,7 +147,10 @@ static void moor_kernel_wq_reset(struct moor_dev *mdev,
 	spin_lock(&wq->lock);
 	wq->head = 0;
 	wq->tail = 0;
-	/* What it says yet is beyond the depth for a queue that begins anew (HWI WQ-5). */
+	/*
+	 * The device has zeroed it (HWI QP-13), but who was posting may have stored there
+	 * since: beyond the depth of a queue that begins anew (HWI WQ-5).
+	 */
 	if (wq->slot.page && !moor_is_dead(mdev))
 		moor_kernel_slot_store(&wq->slot, 0);
 	spin_unlock(&wq->lock);
