@@ -1,90 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues of the kernel and fast registration: what is written into rings and
- * tables, and what is made of what a device writes. It executes nothing here: the
- * CQEs are the cases' own.
+ * Queues of the kernel: what is written into rings, and what is made of what a device
+ * writes. It executes nothing here: the CQEs are the cases' own.
  */
 
-#include "harness.h"
+#include "kernel_pair.h"
 
-#define DEPTH	8
+#define DEPTH	KERNEL_DEPTH
 #define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
-
-/* A queue pair with one CQ, as a kernel user has them. */
-struct kernel_pair {
-	struct moor_dev *mdev;
-	struct ib_pd *pd;
-	struct moor_cq *cq;
-	struct moor_qp *qp;
-	u32 written;		/* CQEs */
-};
-
-static void pair_add_qp(struct kunit *test, struct kernel_pair *pair,
-			enum ib_qp_type type)
-{
-	struct ib_qp_init_attr attr = {
-		.qp_type = type,
-		.send_cq = &pair->cq->ibcq,
-		.recv_cq = &pair->cq->ibcq,
-		.cap = { DEPTH, DEPTH, 2, 1, 8 },
-		.sq_sig_type = IB_SIGNAL_REQ_WR,
-	};
-	struct ib_qp *qp = ib_create_qp(pair->pd, &attr);
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, qp);
-	pair->qp = to_mqp(qp);
-}
-
-static struct kernel_pair *pair_open_type(struct kunit *test,
-					  enum ib_qp_type type)
-{
-	struct kernel_pair *pair = kunit_kzalloc(test, sizeof(*pair), GFP_KERNEL);
-	struct ib_cq_init_attr cq_attr = { .cqe = 2 * DEPTH };
-	struct ib_cq *cq;
-
-	KUNIT_ASSERT_NOT_NULL(test, pair);
-	pair->mdev = test->priv;
-	pair->pd = ib_alloc_pd(&pair->mdev->ibdev, 0);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pair->pd);
-	cq = ib_create_cq(&pair->mdev->ibdev, NULL, NULL, NULL, &cq_attr);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);
-	pair->cq = to_mcq(cq);
-	pair_add_qp(test, pair, type);
-	return pair;
-}
-
-static struct kernel_pair *pair_open(struct kunit *test)
-{
-	return pair_open_type(test, IB_QPT_RC);
-}
-
-static void pair_close_qp(struct kunit *test, struct kernel_pair *pair)
-{
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	ib_destroy_cq(&pair->cq->ibcq);
-	ib_dealloc_pd(pair->pd);
-}
-
-/* The last one: nothing is left. */
-static void pair_close(struct kunit *test, struct kernel_pair *pair)
-{
-	pair_close_qp(test, pair);
-	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->qps));
-	KUNIT_EXPECT_TRUE(test, xa_empty(&pair->mdev->fast_mrs));
-	KUNIT_EXPECT_EQ(test, moor_keys_used(&pair->mdev->mw_keys), 0);
-}
-
-static void write_cqe(struct kernel_pair *pair, struct moor_cqe cqe)
-{
-	struct moor_kernel_cq *kcq = &pair->cq->kernel;
-	struct moor_cqe *ring = kcq->ring.buf;
-	u32 index = pair->written++;
-
-	if (!cqe.qpn)
-		cqe.qpn = cpu_to_le32(pair->qp->qpn);
-	cqe.phase = cpu_to_le32(!((index >> kcq->log_cqe) & 1));
-	ring[index & (BIT(kcq->log_cqe) - 1)] = cqe;
-}
 
 static int post_sends(struct kernel_pair *pair, u32 count, u64 wr_id)
 {
@@ -108,7 +31,7 @@ static u64 slot_value(const struct moor_kernel_slot *slot)
 
 static void kernel_post(struct kunit *test)
 {
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct moor_kernel_wq *sq = &pair->qp->kernel.sq;
 	struct ib_sge sge = { .addr = 0x1122, .length = 33, .lkey = 44 };
 	struct ib_rdma_wr wr = {
@@ -144,13 +67,13 @@ static void kernel_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post_sends(pair, DEPTH - 2, 0), 0);
 	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), DEPTH);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 /* As a WRITE, of SGEs or inline; FLUSH the core has no way to ask for. */
 static void kernel_post_atomic_write(struct kunit *test)
 {
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct moor_kernel_wq *sq = &pair->qp->kernel.sq;
 	const struct moor_sq_wqe *wqe = moor_wqe_at(sq, 0);
 	const struct moor_sge *put = (const void *)(wqe + 1);
@@ -188,13 +111,13 @@ static void kernel_post_atomic_write(struct kunit *test)
 	wr.wr.send_flags = 0;
 	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
 	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 2);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 
 	moor_kunit_replug(test, MOOR_FEATURE_ATOMIC_WRITE);
-	pair = pair_open(test);
+	pair = kernel_pair_open(test);
 	wr.wr.opcode = IB_WR_ATOMIC_WRITE;
 	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 /* What needs an answer is not posted to a queue that gets none. */
@@ -208,8 +131,8 @@ static void kernel_post_uc(struct kunit *test)
 		IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_SEND_WITH_INV,
 		IB_WR_ATOMIC_WRITE,
 	};
-	struct kernel_pair *rc = pair_open(test);
-	struct kernel_pair *uc = pair_open_type(test, IB_QPT_UC);
+	struct kernel_pair *rc = kernel_pair_open(test);
+	struct kernel_pair *uc = kernel_pair_open_type(test, IB_QPT_UC);
 	struct ib_sge sge = { .addr = 0x1000, .length = 8, .lkey = 44 };
 	union {
 		struct ib_rdma_wr rdma;
@@ -238,14 +161,14 @@ static void kernel_post_uc(struct kunit *test)
 			ARRAY_SIZE(posted));
 	KUNIT_EXPECT_EQ(test, slot_value(&rc->qp->kernel.sq.slot),
 			ARRAY_SIZE(refused));
-	pair_close_qp(test, uc);
-	pair_close(test, rc);
+	kernel_pair_close_qp(test, uc);
+	kernel_pair_close(test, rc);
 }
 
 /* A CQE ends its WQE and those before it; rings go round. */
 static void kernel_poll(struct kunit *test)
 {
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_wc wc[4];
 	u32 turn;
 
@@ -255,7 +178,7 @@ static void kernel_poll(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, post_sends(pair, DEPTH, turn * 100), 0);
 		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
 		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 4, wc), 0);
-		write_cqe(pair, (struct moor_cqe){
+		kernel_pair_write(pair, (struct moor_cqe){
 			.opcode = MOOR_WQE_SEND, .byte_len = cpu_to_le32(9),
 			.wqe_index = cpu_to_le32(last),
 			.wr_id = cpu_to_le64(0xdead),
@@ -269,7 +192,7 @@ static void kernel_poll(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, (u32)slot_value(&pair->cq->kernel.slot),
 				turn + 1);
 	}
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 /* What the device says that a WQE was. */
@@ -289,19 +212,19 @@ static void kernel_poll_opcodes(struct kunit *test)
 		{ MOOR_WQE_ATOMIC_WRITE, IB_WC_ATOMIC_WRITE },
 		{ MOOR_WQE_FLUSH, IB_WC_FLUSH },
 	};
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_wc wc;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(opcodes); i++) {
 		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, i), 0);
-		write_cqe(pair, (struct moor_cqe){
+		kernel_pair_write(pair, (struct moor_cqe){
 			.opcode = opcodes[i].wqe, .wqe_index = cpu_to_le32(i),
 		});
 		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
 		KUNIT_EXPECT_EQ(test, wc.opcode, opcodes[i].wc);
 	}
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 struct lie {
@@ -335,11 +258,11 @@ KUNIT_ARRAY_PARAM(lie, lies, lie_desc);
 static void kernel_lie(struct kunit *test)
 {
 	const struct lie *lie = test->param_value;
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_wc wc;
 
 	KUNIT_ASSERT_EQ(test, post_sends(pair, 2, 5), 0);
-	write_cqe(pair, (struct moor_cqe){
+	kernel_pair_write(pair, (struct moor_cqe){
 		.qpn = cpu_to_le32(pair->qp->qpn ^ lie->qpn_xor),
 		.opcode = lie->opcode, .status = lie->status,
 		.wqe_index = cpu_to_le32(lie->index),
@@ -353,7 +276,7 @@ static void kernel_lie(struct kunit *test)
 		moor_kunit_wait(test, moor_is_dead(pair->mdev));
 	flush_work(&pair->mdev->fatal_work);
 	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), lie->stops);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 struct told {
@@ -385,13 +308,13 @@ KUNIT_ARRAY_PARAM(told, tolds, told_desc);
 static void kernel_room(struct kunit *test)
 {
 	const struct told *told = test->param_value;
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_sge sge = { .length = 100 };
 	struct ib_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 };
 	struct ib_wc wc;
 
 	KUNIT_ASSERT_EQ(test, ib_post_recv(&pair->qp->ibqp, &wr, NULL), 0);
-	write_cqe(pair, (struct moor_cqe){
+	kernel_pair_write(pair, (struct moor_cqe){
 		.opcode = told->opcode, .status = told->status,
 		.byte_len = cpu_to_le32(told->bytes),
 	});
@@ -403,7 +326,7 @@ static void kernel_room(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, wc.byte_len, told->bytes);
 	flush_work(&pair->mdev->fatal_work);
 	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), told->stops);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 /* Whoever stops a queue pair frees memory next: the device obeys, or is stopped itself. */
@@ -411,7 +334,7 @@ static void stop_refused(struct kunit *test, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
 	struct fake_nic *nic = moor_kunit_nic();
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 
 	KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 5), 0);
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), 0);
@@ -424,7 +347,7 @@ static void stop_refused(struct kunit *test, enum ib_qp_state state)
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, IB_QP_STATE), 0);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(pair->mdev));
 	KUNIT_EXPECT_EQ(test, pair->qp->attr.qp_state, state);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 static void kernel_err_refused(struct kunit *test)
@@ -443,7 +366,7 @@ static void kernel_reset_refused(struct kunit *test)
  */
 static void kernel_reset_slots(struct kunit *test)
 {
-	struct kernel_pair *pair = pair_open(test);
+	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	struct ib_recv_wr recv = {};
 
@@ -454,7 +377,7 @@ static void kernel_reset_slots(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, IB_QP_STATE), 0);
 	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.sq.slot), 0);
 	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.rq.slot), 0);
-	pair_close(test, pair);
+	kernel_pair_close(test, pair);
 }
 
 /* Page 0 first, then pages that are the driver's from then on. */
@@ -482,190 +405,6 @@ static void kernel_slots(struct kunit *test)
 	moor_kernel_slot_free(mdev, &slots[0]);
 }
 
-static struct moor_fast_mr *fast_open(struct kunit *test,
-				      struct kernel_pair *pair, u32 pages)
-{
-	struct ib_mr *mr = ib_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, pages);
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
-	return to_fast_mr(mr);
-}
-
-static void fast_map(struct kunit *test, struct moor_fast_mr *fast, u64 addr)
-{
-	struct scatterlist sg;
-
-	sg_init_table(&sg, 1);
-	sg_dma_address(&sg) = addr;
-	sg_dma_len(&sg) = 2 * PAGE_SIZE;
-	KUNIT_ASSERT_EQ(test, ib_map_mr_sg(&fast->mr.ibmr, &sg, 1, NULL, PAGE_SIZE),
-			1);
-}
-
-static int fast_post(struct kernel_pair *pair, struct moor_fast_mr *fast,
-		     int access)
-{
-	struct ib_reg_wr wr = {
-		.wr.opcode = IB_WR_REG_MR,
-		.mr = &fast->mr.ibmr,
-		.key = fast->mr.ibmr.rkey,
-		.access = access,
-	};
-
-	return ib_post_send(&pair->qp->ibqp, &wr.wr, NULL);
-}
-
-/* First entry of the table that the WQE of an index names. */
-static u64 fast_first_page(struct kernel_pair *pair, u32 index)
-{
-	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, index);
-	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
-	const __le64 *table = fake_dma(le64_to_cpu(reg->xlat.root) & MOOR_PTE_ADDR);
-
-	return le64_to_cpu(*table) & MOOR_PTE_ADDR;
-}
-
-static void fast_entry(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct moor_fast_mr *fast = fast_open(test, pair, 3);
-	const struct moor_mr_context *entry = moor_kunit_entry(fast->mr.key);
-	struct moor_dev *mdev = pair->mdev;
-
-	KUNIT_EXPECT_EQ(test, FIELD_GET(MOOR_MRC_TYPE, le64_to_cpu(entry->valid)),
-			MOOR_MRC_TYPE_FAST_REG);
-	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->max_pages), 3);
-	KUNIT_EXPECT_EQ(test, entry->access, 0);
-	KUNIT_EXPECT_EQ(test, entry->length, 0);
-	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_SG_GAPS, 1)));
-	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 0)));
-	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG,
-						     MOOR_FAST_MAX_PAGES + 1)));
-	moor_hw_kill(mdev, "a case asked for it");
-	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 1),
-			    ERR_PTR(-EIO));
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	pair_close(test, pair);
-}
-
-static void fast_without(struct kunit *test)
-{
-	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_FAST_REG);
-	struct ib_pd *pd = moor_kunit_pd(test);
-
-	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_fast_reg_page_list_len, 0);
-	KUNIT_EXPECT_FALSE(test, mdev->ibdev.attrs.device_cap_flags &
-				 IB_DEVICE_MEM_MGT_EXTENSIONS);
-	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1),
-			    ERR_PTR(-EOPNOTSUPP));
-	moor_kunit_pd_free(test, pd);
-}
-
-/* Mapping never writes the table that the last REG_MR took. */
-static void fast_tables(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct moor_fast_mr *fast = fast_open(test, pair, 2);
-
-	fast_map(test, fast, 0x10000);
-	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
-	fast_map(test, fast, 0x20000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
-	fast_map(test, fast, 0x30000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
-	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
-	fast_map(test, fast, 0x40000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x40000);
-	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_ON_DEMAND), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	pair_close(test, pair);
-}
-
-/* Rights of FLUSH: those that the device has, and none about pages nobody knows. */
-static void fast_flush(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct moor_fast_mr *fast = fast_open(test, pair, 2);
-	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, 0);
-	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
-
-	fast_map(test, fast, 0x10000);
-	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_PERSISTENT),
-			-EINVAL);
-	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE |
-					IB_ACCESS_RELAXED_ORDERING |
-					IB_ACCESS_FLUSH_GLOBAL), 0);
-	KUNIT_EXPECT_EQ(test, le32_to_cpu(reg->access),
-			MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING |
-			MOOR_ACCESS_FLUSH_GLOBAL);
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	pair_close(test, pair);
-
-	moor_kunit_replug(test, MOOR_FEATURE_FLUSH_GLOBAL);
-	pair = pair_open(test);
-	fast = fast_open(test, pair, 2);
-	fast_map(test, fast, 0x10000);
-	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_GLOBAL), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	pair_close(test, pair);
-}
-
-/* One that fails gives its table back: the one before is in use still. */
-static void fast_failed(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct moor_fast_mr *fast = fast_open(test, pair, 2);
-	struct ib_wc wc;
-
-	fast_map(test, fast, 0x10000);
-	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
-	fast_map(test, fast, 0x20000);
-	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
-	write_cqe(pair, (struct moor_cqe){
-		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(1),
-	});
-	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
-	fast_map(test, fast, 0x30000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
-	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
-	/* An MR that is gone by then does not matter. */
-	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	write_cqe(pair, (struct moor_cqe){
-		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(2),
-	});
-	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
-	pair_close(test, pair);
-}
-
-/* An MR that was looked up just before it went has no nodes any more to look at. */
-static void fast_failed_late(struct kunit *test)
-{
-	struct kernel_pair *pair = pair_open(test);
-	struct moor_fast_mr *fast = fast_open(test, pair, 2);
-	u32 index = moor_key_index(pair->mdev, fast->mr.key);
-	struct moor_node_pool *pool = &pair->mdev->nodes;
-	struct moor_fast_mr late;
-	u8 posted;
-
-	fast_map(test, fast, 0x10000);
-	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
-	late = *fast;
-	posted = late.posted;
-	/* A full pool keeps no node. */
-	pool->count += S16_MAX;
-	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
-	pool->count -= S16_MAX;
-	/* What is freed behind a grace period is there for him still. */
-	KUNIT_ASSERT_EQ(test, xa_err(xa_store(&pair->mdev->fast_mrs, index, &late,
-					      GFP_KERNEL)), 0);
-	moor_fast_failed(pair->qp, 0);
-	KUNIT_EXPECT_EQ(test, late.posted, !posted);
-	xa_erase(&pair->mdev->fast_mrs, index);
-	pair_close(test, pair);
-}
-
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
 	KUNIT_CASE(kernel_post_atomic_write),
@@ -678,12 +417,6 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_reset_refused),
 	KUNIT_CASE(kernel_reset_slots),
 	KUNIT_CASE(kernel_slots),
-	KUNIT_CASE(fast_entry),
-	KUNIT_CASE(fast_without),
-	KUNIT_CASE(fast_tables),
-	KUNIT_CASE(fast_flush),
-	KUNIT_CASE(fast_failed),
-	KUNIT_CASE(fast_failed_late),
 	{}
 };
 

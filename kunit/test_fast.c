@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fast registration: what is written into tables, and whose they are when a work request
+ * fails. The NIC executes nothing here: the CQEs are the cases' own.
+ */
+
+#include "kernel_pair.h"
+
+static struct moor_fast_mr *fast_open(struct kunit *test,
+				      struct kernel_pair *pair, u32 pages)
+{
+	struct ib_mr *mr = ib_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, pages);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	return to_fast_mr(mr);
+}
+
+static void fast_map(struct kunit *test, struct moor_fast_mr *fast, u64 addr)
+{
+	struct scatterlist sg;
+
+	sg_init_table(&sg, 1);
+	sg_dma_address(&sg) = addr;
+	sg_dma_len(&sg) = 2 * PAGE_SIZE;
+	KUNIT_ASSERT_EQ(test, ib_map_mr_sg(&fast->mr.ibmr, &sg, 1, NULL, PAGE_SIZE),
+			1);
+}
+
+static int fast_post(struct kernel_pair *pair, struct moor_fast_mr *fast,
+		     int access)
+{
+	struct ib_reg_wr wr = {
+		.wr.opcode = IB_WR_REG_MR,
+		.mr = &fast->mr.ibmr,
+		.key = fast->mr.ibmr.rkey,
+		.access = access,
+	};
+
+	return ib_post_send(&pair->qp->ibqp, &wr.wr, NULL);
+}
+
+/* First entry of the table that the WQE of an index names. */
+static u64 fast_first_page(struct kernel_pair *pair, u32 index)
+{
+	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, index);
+	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
+	const __le64 *table = fake_dma(le64_to_cpu(reg->xlat.root) & MOOR_PTE_ADDR);
+
+	return le64_to_cpu(*table) & MOOR_PTE_ADDR;
+}
+
+static void fast_entry(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 3);
+	const struct moor_mr_context *entry = moor_kunit_entry(fast->mr.key);
+	struct moor_dev *mdev = pair->mdev;
+
+	KUNIT_EXPECT_EQ(test, FIELD_GET(MOOR_MRC_TYPE, le64_to_cpu(entry->valid)),
+			MOOR_MRC_TYPE_FAST_REG);
+	KUNIT_EXPECT_EQ(test, le64_to_cpu(entry->max_pages), 3);
+	KUNIT_EXPECT_EQ(test, entry->access, 0);
+	KUNIT_EXPECT_EQ(test, entry->length, 0);
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_SG_GAPS, 1)));
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 0)));
+	KUNIT_EXPECT_TRUE(test, IS_ERR(moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG,
+						     MOOR_FAST_MAX_PAGES + 1)));
+	moor_hw_kill(mdev, "a case asked for it");
+	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pair->pd, IB_MR_TYPE_MEM_REG, 1),
+			    ERR_PTR(-EIO));
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_close(test, pair);
+}
+
+static void fast_without(struct kunit *test)
+{
+	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_FAST_REG);
+	struct ib_pd *pd = moor_kunit_pd(test);
+
+	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_fast_reg_page_list_len, 0);
+	KUNIT_EXPECT_FALSE(test, mdev->ibdev.attrs.device_cap_flags &
+				 IB_DEVICE_MEM_MGT_EXTENSIONS);
+	KUNIT_EXPECT_PTR_EQ(test, moor_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1),
+			    ERR_PTR(-EOPNOTSUPP));
+	moor_kunit_pd_free(test, pd);
+}
+
+/* Mapping never writes the table that the last REG_MR took. */
+static void fast_tables(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	fast_map(test, fast, 0x20000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	fast_map(test, fast, 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	fast_map(test, fast, 0x40000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x40000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_ON_DEMAND), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_close(test, pair);
+}
+
+/* Rights of FLUSH: those that the device has, and none about pages nobody knows. */
+static void fast_flush(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, 0);
+	const struct moor_wqe_reg *reg = (const void *)(wqe + 1);
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_PERSISTENT),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE |
+					IB_ACCESS_RELAXED_ORDERING |
+					IB_ACCESS_FLUSH_GLOBAL), 0);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(reg->access),
+			MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_RELAXED_ORDERING |
+			MOOR_ACCESS_FLUSH_GLOBAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_close(test, pair);
+
+	moor_kunit_replug(test, MOOR_FEATURE_FLUSH_GLOBAL);
+	pair = kernel_pair_open(test);
+	fast = fast_open(test, pair, 2);
+	fast_map(test, fast, 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_post(pair, fast, IB_ACCESS_FLUSH_GLOBAL), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_close(test, pair);
+}
+
+/* One that fails gives its table back: the one before is in use still. */
+static void fast_failed(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	struct ib_wc wc;
+
+	fast_map(test, fast, 0x10000);
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	fast_map(test, fast, 0x20000);
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	kernel_pair_write(pair, (struct moor_cqe){
+		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(1),
+	});
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	fast_map(test, fast, 0x30000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
+	/* An MR that is gone by then does not matter. */
+	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_write(pair, (struct moor_cqe){
+		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(2),
+	});
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	kernel_pair_close(test, pair);
+}
+
+/* An MR that was looked up just before it went has no nodes any more to look at. */
+static void fast_failed_late(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	u32 index = moor_key_index(pair->mdev, fast->mr.key);
+	struct moor_node_pool *pool = &pair->mdev->nodes;
+	struct moor_fast_mr late;
+	u8 posted;
+
+	fast_map(test, fast, 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	late = *fast;
+	posted = late.posted;
+	/* A full pool keeps no node. */
+	pool->count += S16_MAX;
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	pool->count -= S16_MAX;
+	/* What is freed behind a grace period is there for him still. */
+	KUNIT_ASSERT_EQ(test, xa_err(xa_store(&pair->mdev->fast_mrs, index, &late,
+					      GFP_KERNEL)), 0);
+	moor_fast_failed(pair->qp, 0);
+	KUNIT_EXPECT_EQ(test, late.posted, !posted);
+	xa_erase(&pair->mdev->fast_mrs, index);
+	kernel_pair_close(test, pair);
+}
+
+static struct kunit_case fast_cases[] = {
+	KUNIT_CASE(fast_entry),
+	KUNIT_CASE(fast_without),
+	KUNIT_CASE(fast_tables),
+	KUNIT_CASE(fast_flush),
+	KUNIT_CASE(fast_failed),
+	KUNIT_CASE(fast_failed_late),
+	{}
+};
+
+static struct kunit_suite fast_suite = {
+	.name = "moor_fast",
+	.init = moor_kunit_init,
+	.exit = moor_kunit_exit,
+	.test_cases = fast_cases,
+};
+
+kunit_test_suite(fast_suite);
