@@ -19,6 +19,12 @@ impaired_tests=(
 	test_notify test_null_mr test_placed_xrc test_queues test_race_bind test_race_free test_rereg test_traffic test_windows
 	test_wr test_zero_based)
 
+# Programs of others that take minutes: 'make check' has each on one kernel, check-full on both.
+# shellcheck disable=SC2034  # for who sources this
+programs_newest=nvme,perftest,pyverbs,rdma_cm,rdma_core_unstable
+# shellcheck disable=SC2034  # for who sources this
+programs_lts=iser,nfs,qperf,rds,smc
+
 # impaired_port NAME VM-OPTION... -- TEST...: of these, on a port that impairs.
 impaired_port() {
 	local name=$1 options=()
