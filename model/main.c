@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/sched/types.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,9 @@ static void rest(struct servers *servers, enum pace_step step, uint64_t now)
 	switch (step) {
 	case PACE_SPIN:
 		break;
+	case PACE_YIELD:
+		sched_yield();
+		break;
 	case PACE_NAP:
 		nap(servers, now);
 		break;
@@ -163,7 +167,7 @@ static uint64_t look_after(bool busy, enum pace_step step)
 {
 	if (busy)
 		return LOOK_NS;
-	return step == PACE_SPIN ? SPIN_LOOK_NS : 0;
+	return step == PACE_SPIN || step == PACE_YIELD ? SPIN_LOOK_NS : 0;
 }
 
 static void run(struct servers *servers)
@@ -179,18 +183,25 @@ static void run(struct servers *servers)
 	pace_init(&pace, &sources, timer_now());
 	while (!stop) {
 		uint64_t now = timer_now();
-		bool busy;
+		bool busy, woken = false;
 
 		endpoint_trickle(server->ep);
 		busy = nic_run(nic);
 		if (now - looked >= look_after(busy, step)) {
 			looked = now;
 			if (vfio_socket_fd(server->sock) >= 0)
-				busy |= vfio_user_serve(server);
+				woken = vfio_user_serve(server);
 			if (now - knocked >= KNOCK_NS) {
 				knocked = now;
 				look_for_clients(servers);
 			}
+		}
+		busy |= woken;
+		woken |= endpoint_has_interrupted(server->ep);
+		if (woken) {
+			pace_woke(&pace, now);
+			/* There may be more to do, for long. */
+			sched_yield();
 		}
 		if (busy || nic_next_deadline(nic) <= now) {
 			pace_worked(&pace, now);

@@ -10,6 +10,11 @@
  * in all: where two vCPUs have to share the processor beside its own, only they
  * wait. More than an eighth of the time, and it naps instead, and tries again
  * later, and later still if that was too early.
+ *
+ * Whom it wakes, the scheduler likes to put on the processor of the one who woke him,
+ * which is ours, though another has nothing to do. There a register read waited till
+ * the NIC was tired of spinning, a millisecond. So it lets others go before it for a
+ * while: QEMU's thread wakes the vCPU's, and that one a thread of the guest.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -20,6 +25,9 @@
 
 /* How long after work it stays awake. */
 #define AWAKE_NS	1000000u
+
+/* How long whom it has woken may need to wake who waits for that. */
+#define YIELD_NS	300000u
 
 /* How long it spins before it looks at what that has cost, and what it may cost. */
 #define ACCOUNT_NS	500000u
@@ -147,6 +155,11 @@ void pace_worked(struct pace *pace, uint64_t now)
 	pace->busy_at = now;
 }
 
+void pace_woke(struct pace *pace, uint64_t now)
+{
+	pace->yields_until = now + YIELD_NS;
+}
+
 enum pace_step pace_next(struct pace *pace, uint64_t now)
 {
 	if (now - pace->busy_at >= AWAKE_NS) {
@@ -159,5 +172,5 @@ enum pace_step pace_next(struct pace *pace, uint64_t now)
 		pace->spins_since = 0;
 		return PACE_NAP;
 	}
-	return PACE_SPIN;
+	return now < pace->yields_until ? PACE_YIELD : PACE_SPIN;
 }

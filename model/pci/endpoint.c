@@ -43,6 +43,7 @@ struct endpoint {
 	 */
 	int irq_fd[NIC_NUM_VECTORS];
 	struct irqfd irqfd;
+	bool interrupted;
 	uint64_t pending;
 	uint8_t msix_table[MSIX_TABLE_SIZE];
 };
@@ -228,9 +229,18 @@ void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector)
 		ep->pending |= 1ull << vector;
 		return;
 	}
+	ep->interrupted = true;
 	err = irqfd_raise(&ep->irqfd, ep->irq_fd[vector]);
 	if (err)
 		log_client("eventfd of vector %u: %s", vector, strerror(err));
+}
+
+bool endpoint_has_interrupted(struct endpoint *ep)
+{
+	bool interrupted = ep->interrupted;
+
+	ep->interrupted = false;
+	return interrupted;
 }
 
 static void apply_bus_master(struct endpoint *ep)

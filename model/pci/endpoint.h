@@ -77,6 +77,9 @@ uint32_t endpoint_resets(const struct endpoint *ep);
 void endpoint_set_irq(struct endpoint *ep, unsigned int vector, int fd);
 void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector);
 
+/* Whether an interrupt was sent since it was last asked. */
+bool endpoint_has_interrupted(struct endpoint *ep);
+
 /* Lets some write to BAR2 that was held back take effect, now and then. */
 void endpoint_trickle(struct endpoint *ep);
 

@@ -69,6 +69,25 @@ static void test_alone(void)
 	ok(after(&pace, 0) == PACE_SPIN, "  and spins again when there is work");
 }
 
+static void test_woken(void)
+{
+	struct pace pace;
+
+	has_waited(5 * MS);
+	are_ready(told.processors);
+	pace_init(&pace, &told, now);
+	ok(after(&pace, 20 * MS) == PACE_SPIN, "nobody was woken: it spins");
+	pace_woke(&pace, now);
+	now += 299 * US;
+	ok(pace_next(&pace, now) == PACE_YIELD, "whom it has woken goes first, for 299 us");
+	now += 1 * US;
+	ok(pace_next(&pace, now) == PACE_SPIN, "  then it spins again");
+	are_ready(told.processors + 1);
+	ok(after(&pace, 20 * MS) == PACE_NAP, "others want the processors: it naps");
+	pace_woke(&pace, now);
+	ok(pace_next(&pace, now) == PACE_NAP, "  whomever it has woken");
+}
+
 /* What its spinning costs is more than what is forgiven, by so much every 500 us. */
 static void test_account(uint64_t waits, unsigned int ready, bool goes_on,
 			 const char *what)
@@ -168,6 +187,7 @@ int main(void)
 		.processors = 3,
 	};
 	test_alone();
+	test_woken();
 	test_accounts();
 	test_starved();
 	test_not_known();

@@ -5,6 +5,7 @@
  */
 
 #include <linux/ktime.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "moor.h"
@@ -12,7 +13,8 @@
 
 #define MOOR_CMD_LOG_SIZE	7
 #define MOOR_CMD_URGENT		8U	/* entries kept for invalidations */
-#define MOOR_CMD_POLL_NS	(20 * NSEC_PER_USEC)
+/* To sleep, be interrupted and wake up takes a guest longer than this. */
+#define MOOR_CMD_POLL_NS	(100 * NSEC_PER_USEC)
 #define MOOR_CMD_LOOK_MS	500	/* between looks at STATUS while asleep */
 #define MOOR_CMD_TIMEOUT_MS	20000
 
@@ -284,7 +286,7 @@ static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 		cpu_relax();
 		if (moor_cmd_poll_once(mdev, slot))
 			return true;
-	} while (ktime_get_ns() < end);
+	} while (!need_resched() && ktime_get_ns() < end);
 	return false;
 }
 
