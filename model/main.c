@@ -198,11 +198,8 @@ static void run(struct servers *servers)
 		}
 		busy |= woken;
 		woken |= endpoint_has_interrupted(server->ep);
-		if (woken) {
-			pace_woke(&pace, now);
-			/* There may be more to do, for long. */
+		if (woken && pace_woke(&pace, now))
 			sched_yield();
-		}
 		if (busy || nic_next_deadline(nic) <= now) {
 			pace_worked(&pace, now);
 		} else {

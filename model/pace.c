@@ -155,9 +155,13 @@ void pace_worked(struct pace *pace, uint64_t now)
 	pace->busy_at = now;
 }
 
-void pace_woke(struct pace *pace, uint64_t now)
+bool pace_woke(struct pace *pace, uint64_t now)
 {
+	/* Who yields where others want the processor has it back after milliseconds. */
+	if (pace->penalty > PENALTY_MIN_NS)
+		return false;
 	pace->yields_until = now + YIELD_NS;
+	return true;
 }
 
 enum pace_step pace_next(struct pace *pace, uint64_t now)

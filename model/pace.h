@@ -46,8 +46,11 @@ void pace_init(struct pace *pace, const struct pace_sources *sources, uint64_t n
 /* There was work at @now. */
 void pace_worked(struct pace *pace, uint64_t now);
 
-/* A thread of the client's was woken at @now: by an answer, or by an interrupt. */
-void pace_woke(struct pace *pace, uint64_t now);
+/*
+ * A thread of the client's was woken at @now: by an answer, or by an interrupt.
+ * Return: whether to yield at once.
+ */
+bool pace_woke(struct pace *pace, uint64_t now);
 
 /* There was none. */
 enum pace_step pace_next(struct pace *pace, uint64_t now);
