@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <linux/sched/types.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,9 +134,6 @@ static void rest(struct servers *servers, enum pace_step step, uint64_t now)
 	switch (step) {
 	case PACE_SPIN:
 		break;
-	case PACE_YIELD:
-		sched_yield();
-		break;
 	case PACE_NAP:
 		nap(servers, now);
 		break;
@@ -167,7 +163,7 @@ static uint64_t look_after(bool busy, enum pace_step step)
 {
 	if (busy)
 		return LOOK_NS;
-	return step == PACE_SPIN || step == PACE_YIELD ? SPIN_LOOK_NS : 0;
+	return step == PACE_SPIN ? SPIN_LOOK_NS : 0;
 }
 
 static void run(struct servers *servers)
@@ -198,8 +194,8 @@ static void run(struct servers *servers)
 		}
 		busy |= woken;
 		woken |= endpoint_has_interrupted(server->ep);
-		if (woken && pace_woke(&pace, now))
-			sched_yield();
+		if (woken)
+			pace_woke(&pace, now);
 		if (busy || nic_next_deadline(nic) <= now) {
 			pace_worked(&pace, now);
 		} else {

@@ -13,8 +13,9 @@
  *
  * Whom it wakes, the scheduler likes to put on the processor of the one who woke him,
  * which is ours, though another has nothing to do. There a register read waited till
- * the NIC was tired of spinning, a millisecond. So it lets others go before it for a
- * while: QEMU's thread wakes the vCPU's, and that one a thread of the guest.
+ * the NIC was tired of spinning, a millisecond. So it naps for a while: QEMU's thread
+ * wakes the vCPU's, and that one a thread of the guest. (Who yields instead has the
+ * processor back after milliseconds, where others want it, too.)
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -27,7 +28,7 @@
 #define AWAKE_NS	1000000u
 
 /* How long whom it has woken may need to wake who waits for that. */
-#define YIELD_NS	300000u
+#define LEAVE_NS	300000u
 
 /* How long it spins before it looks at what that has cost, and what it may cost. */
 #define ACCOUNT_NS	500000u
@@ -155,13 +156,9 @@ void pace_worked(struct pace *pace, uint64_t now)
 	pace->busy_at = now;
 }
 
-bool pace_woke(struct pace *pace, uint64_t now)
+void pace_woke(struct pace *pace, uint64_t now)
 {
-	/* Who yields where others want the processor has it back after milliseconds. */
-	if (pace->penalty > PENALTY_MIN_NS)
-		return false;
-	pace->yields_until = now + YIELD_NS;
-	return true;
+	pace->leaves_until = now + LEAVE_NS;
 }
 
 enum pace_step pace_next(struct pace *pace, uint64_t now)
@@ -176,5 +173,5 @@ enum pace_step pace_next(struct pace *pace, uint64_t now)
 		pace->spins_since = 0;
 		return PACE_NAP;
 	}
-	return now < pace->yields_until ? PACE_YIELD : PACE_SPIN;
+	return now < pace->leaves_until ? PACE_NAP : PACE_SPIN;
 }

@@ -8,7 +8,6 @@
 
 enum pace_step {
 	PACE_SPIN,	/* look again at once */
-	PACE_YIELD,	/* the same, behind who is ready on this processor */
 	PACE_NAP,	/* leave the processor for a moment, with doorbells unrung */
 	PACE_DOZE,	/* sleep till a kick */
 };
@@ -23,7 +22,7 @@ struct pace_sources {
 struct pace {
 	struct pace_sources sources;
 	uint64_t busy_at;
-	uint64_t yields_until;	/* somebody was woken */
+	uint64_t leaves_until;	/* the processor, to whom it has woken */
 	uint64_t spins_since;	/* 0: it does not spin */
 	uint64_t waited;	/* ns for a processor, until then */
 	uint64_t harm;		/* ns that it, or others, waited for one, an eighth forgiven */
@@ -46,11 +45,8 @@ void pace_init(struct pace *pace, const struct pace_sources *sources, uint64_t n
 /* There was work at @now. */
 void pace_worked(struct pace *pace, uint64_t now);
 
-/*
- * A thread of the client's was woken at @now: by an answer, or by an interrupt.
- * Return: whether to yield at once.
- */
-bool pace_woke(struct pace *pace, uint64_t now);
+/* A thread of the client's was woken at @now: by an answer, or by an interrupt. */
+void pace_woke(struct pace *pace, uint64_t now);
 
 /* There was none. */
 enum pace_step pace_next(struct pace *pace, uint64_t now);

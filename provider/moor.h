@@ -181,6 +181,7 @@ static inline uint32_t moor_cq_most(uint32_t ring)
  * @requests: no event was fetched for so many
  * @slot: the doorbell
  * @current: ibv_start_poll(): the CQE that the readers read
+ * @poller: the thread that holds @lock from there to ibv_end_poll(), or MOOR_NOBODY
  * @parent: parent domain that the CQ was made with, or NULL
  */
 struct moor_cq {
@@ -197,8 +198,12 @@ struct moor_cq {
 	uint64_t requests;
 	struct moor_slot slot;
 	const struct moor_cqe *current;
+	atomic_ulong poller;
 	struct moor_pd *parent;
 };
+
+/* No thread: what pthread_self(), a number with this C library, never says. */
+#define MOOR_NOBODY	0ul
 
 /**
  * struct moor_wq - a send or receive queue

@@ -85,15 +85,9 @@ static void free_slots(const struct moor_owner *owner,
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }
 
-/*
- * The slots up to the consumer are the device's again: what was read of them is read
- * before. The barrier of a slot's store is for stores alone, outside of x86.
- */
 static void store_slot(struct moor_cq *cq)
 {
-	cq->announced = cq->consumer;
-	atomic_thread_fence(memory_order_release);
-	moor_slot_store(&cq->slot, cq->arm | cq->consumer);
+	moor_slot_store(&cq->slot, cq->arm | cq->announced);
 }
 
 /**
@@ -102,8 +96,15 @@ static void store_slot(struct moor_cq *cq)
  */
 void moor_cq_announce(struct moor_cq *cq)
 {
-	if (cq->announced != cq->consumer)
-		store_slot(cq);
+	if (cq->announced == cq->consumer)
+		return;
+	cq->announced = cq->consumer;
+	/*
+	 * The slots up to there are the device's again: what was read of them is read
+	 * before. The barrier of a slot's store is for stores alone, outside of x86.
+	 */
+	atomic_thread_fence(memory_order_release);
+	store_slot(cq);
 }
 
 /*
@@ -192,17 +193,27 @@ static uint64_t count_request(struct moor_cq *cq, int solicited_only)
 	return any ? MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED;
 }
 
+/* Between ibv_start_poll() and ibv_end_poll(): nobody but this thread writes its own name. */
+static bool is_polling(struct moor_cq *cq)
+{
+	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == pthread_self();
+}
+
 int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);
+	bool locked = is_polling(cq);
 	uint64_t sequence;
 
-	moor_lock(&cq->lock);
+	if (!locked)
+		moor_lock(&cq->lock);
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
 		  FIELD_PREP(MOOR_DB_CQ_ARM, count_request(cq, solicited_only));
+	/* Within a poll the consumer is ahead of what is told: its last CQE is still read. */
 	store_slot(cq);
-	moor_unlock(&cq->lock);
+	if (!locked)
+		moor_unlock(&cq->lock);
 	/*
 	 * The consumer polls once more now. Either that poll sees a CQE, or the
 	 * device sees the request after writing it: a store and a load on
@@ -299,14 +310,18 @@ static void end_poll(struct ibv_cq_ex *ibcq)
 	struct moor_cq *cq = to_moor_cq_ex(ibcq);
 
 	moor_cq_announce(cq);
+	atomic_store_explicit(&cq->poller, MOOR_NOBODY, memory_order_relaxed);
 	moor_unlock(&cq->lock);
 }
 
 static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
 {
+	struct moor_cq *cq = to_moor_cq_ex(ibcq);
+
 	if (unlikely(attr->comp_mask))
 		return EINVAL;
-	moor_lock(&to_moor_cq_ex(ibcq)->lock);
+	moor_lock(&cq->lock);
+	atomic_store_explicit(&cq->poller, pthread_self(), memory_order_relaxed);
 	if (!next_poll(ibcq))
 		return 0;
 	end_poll(ibcq);

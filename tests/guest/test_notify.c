@@ -187,6 +187,51 @@ static void test_many(struct pair *pair)
 	tap_is(i, 1000, "1,000 requests give 1,000 events");
 }
 
+/* A new QP for @pair's second end, which receives into @cq. */
+static void receive_into(struct pair *pair, struct ibv_cq *cq)
+{
+	if (ibv_destroy_qp(pair->b.qp))
+		tap_bail("ibv_destroy_qp");
+	pair->b.qp = ibv_create_qp(pair->pd, &(struct ibv_qp_init_attr){
+		.send_cq = pair->b.send_cq, .recv_cq = cq,
+		.cap = { 4, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC });
+	if (!pair->b.qp)
+		tap_bail("ibv_create_qp: %s", strerror(errno));
+	pair->b.recv_cq = cq;
+	pair_reset(pair);
+}
+
+/* Who polls by ibv_start_poll() holds the CQ's lock when it asks for the next event. */
+static void test_within_poll(struct pair *pair)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .channel = pair->channel };
+	struct ibv_cq_ex *cq_ex = ibv_create_cq_ex(pair->ctx, &attr);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(cq_ex), *before = pair->b.recv_cq;
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct request request = {
+		.opcode = IBV_WR_SEND, .wr_id = 1,
+		.local = pair->a.buf, .length = 1, .lkey = pair->a.mr->lkey,
+	};
+	struct ibv_wc wc;
+	int err;
+
+	receive_into(pair, cq);
+	post_receive(&pair->b, 2, pair->b.buf, 1, pair->b.mr->lkey);
+	if (post(&pair->a, &request) || !wait_wc(pair->a.send_cq, &wc) || wc.status)
+		tap_bail("a message did not arrive");
+	do {
+		err = ibv_start_poll(cq_ex, &poll_attr);
+	} while (err == ENOENT);
+	tap_is(err || ibv_req_notify_cq(cq, 0), 0, "a request within a poll");
+	tap_ok(cq_ex->wr_id == 2 && ibv_next_poll(cq_ex) == ENOENT, "the poll goes on");
+	ibv_end_poll(cq_ex);
+	tap_ok(!event_within(pair->channel, 0), "no event for what was polled before");
+	exchange(pair, 1, 0);
+	expect_cq_event(pair, cq, "an event for what comes after");
+	receive_into(pair, before);
+	tap_is(ibv_destroy_cq(cq), 0, "that CQ goes");
+}
+
 int main(int argc, char **argv)
 {
 	struct pair_config config = pair_defaults;
@@ -201,6 +246,7 @@ int main(int argc, char **argv)
 	test_solicited(&pair);
 	test_repeated(&pair);
 	test_many(&pair);
+	test_within_poll(&pair);
 	pair_close(&pair);
 	test_fetched_late(ctx, &config, 1);
 	test_fetched_late(ctx, &config, 3);

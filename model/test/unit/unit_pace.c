@@ -77,22 +77,20 @@ static void test_woken(void)
 	are_ready(told.processors);
 	pace_init(&pace, &told, now);
 	ok(after(&pace, 20 * MS) == PACE_SPIN, "nobody was woken: it spins");
-	ok(pace_woke(&pace, now), "whom it has woken goes first");
+	pace_woke(&pace, now);
+	ok(pace_next(&pace, now) == PACE_NAP, "somebody was woken: it leaves him the processor");
 	now += 299 * US;
-	ok(pace_next(&pace, now) == PACE_YIELD, "  for 299 us");
+	ok(pace_next(&pace, now) == PACE_NAP, "  for 299 us");
 	now += 1 * US;
 	ok(pace_next(&pace, now) == PACE_SPIN, "  then it spins again");
 	are_ready(told.processors + 1);
 	ok(after(&pace, 20 * MS) == PACE_NAP, "others want the processors: it naps");
-	ok(!pace_woke(&pace, now) && pace_next(&pace, now) == PACE_NAP,
-	   "  whomever it has woken");
-	are_ready(told.processors);
-	while (after(&pace, 0) != PACE_SPIN)
-		;
-	ok(!pace_woke(&pace, now) && pace_next(&pace, now) == PACE_SPIN,
-	   "tries again: whom it has woken does not go first");
-	ok(after(&pace, 100 * MS) == PACE_SPIN && pace_woke(&pace, now),
-	   "  till it has done no harm for long");
+	pace_woke(&pace, now);
+	now += 300 * US;
+	ok(pace_next(&pace, now) == PACE_NAP, "  for longer than whom it has woken needs");
+	now += 1 * MS;
+	pace_woke(&pace, now);
+	ok(pace_next(&pace, now) == PACE_DOZE, "nothing to do: to wake somebody is no work");
 }
 
 /* What its spinning costs is more than what is forgiven, by so much every 500 us. */

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: rest DEVICE [OTHER]
+ *
+ * What it takes to register a page and to deregister it, by wall time: one right after
+ * the other, when the NIC is awake, and each after 5 ms in which nobody does anything,
+ * when it sleeps and so do the threads between it and the caller. One device after the
+ * other.
+ *
+ * Prints figures as lib/figures.h has them.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "figures.h"
+#include "mapping.h"
+
+#define REST_US		5000
+
+static struct figure local, remote, dereg;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static struct ibv_pd *open_pd(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **at;
+	struct ibv_context *ctx = NULL;
+	struct ibv_pd *pd;
+
+	for (at = list; at && *at && !ctx; at++)
+		if (!strcmp(ibv_get_device_name(*at), name))
+			ctx = ibv_open_device(*at);
+	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
+	if (!pd)
+		die(name);
+	return pd;
+}
+
+static void rest(unsigned int us)
+{
+	/* A sleep of 0 is one, too: of the timer's slack. */
+	if (us)
+		usleep(us);
+}
+
+static struct ibv_mr *reg(struct ibv_pd *pd, const struct mapping *mapping, unsigned int pause,
+			  int access, struct figure *figure)
+{
+	struct ibv_mr *mr;
+	uint64_t start;
+
+	rest(pause);
+	start = now_ns();
+	mr = ibv_reg_mr(pd, mapping->at, mapping->length, access);
+	if (!mr)
+		die("ibv_reg_mr");
+	take(figure, &start);
+	return mr;
+}
+
+static void take_back(struct ibv_mr *mr, unsigned int pause, bool counts)
+{
+	uint64_t start;
+
+	rest(pause);
+	start = now_ns();
+	if (ibv_dereg_mr(mr))
+		die("ibv_dereg_mr");
+	if (counts)
+		take(&dereg, &start);
+}
+
+static void measure(struct ibv_pd *pd, const struct mapping *mapping, const char *whose,
+		    unsigned int pause)
+{
+	struct sort sort = { pause ? "after 5 ms of rest" : "in a loop", mapping->length, "bytes" };
+	struct ibv_mr *mr;
+	int round;
+
+	for (round = 0; round < ROUNDS_MAX; round++) {
+		mr = reg(pd, mapping, pause, IBV_ACCESS_LOCAL_WRITE, &local);
+		take_back(mr, pause, true);
+		mr = reg(pd, mapping, pause, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+			 &remote);
+		take_back(mr, pause, false);
+	}
+	show(&local, "reg", &sort, whose);
+	show(&remote, "reg: a remote right", &sort, whose);
+	show(&dereg, "dereg", &sort, whose);
+}
+
+int main(int argc, char **argv)
+{
+	struct mapping mapping;
+	struct ibv_pd *pd;
+	int i;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: rest DEVICE [OTHER]\n");
+		return 1;
+	}
+	if (mapping_make(&mapping, IN_ORDER, mapping_info[IN_ORDER].least))
+		die("memory");
+	for (i = 1; i < argc; i++) {
+		pd = open_pd(argv[i]);
+		measure(pd, &mapping, argv[i], 0);
+		measure(pd, &mapping, argv[i], REST_US);
+	}
+	mapping_free(&mapping);
+	return 0;
+}
