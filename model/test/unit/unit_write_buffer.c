@@ -34,7 +34,7 @@ static void write_word(struct write_buffer *wb, unsigned int word)
 /* As a driver does: the body, in one wide store here, and the valid word. */
 static void publish(struct write_buffer *wb, unsigned int entry)
 {
-	uint64_t body[ENTRY_WORDS - 1];
+	uint64_t body[ENTRY_WORDS - 1] = {};
 	unsigned int i;
 
 	for (i = 0; i < ENTRY_WORDS - 1; i++)
