@@ -236,7 +236,9 @@ void moor_cq_event(struct ibv_cq *ibcq)
 	struct moor_cq *cq = to_moor_cq(ibcq);
 
 	moor_lock(&cq->request_lock);
-	if (cq->requests && !--cq->requests)
+	if (cq->requests)
+		cq->requests--;
+	if (!cq->requests)
 		cq->any_pending = false;
 	moor_unlock(&cq->request_lock);
 }
