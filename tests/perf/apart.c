@@ -8,31 +8,16 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
 #include "mapping.h"
+#include "open.h"
 #include "tap.h"
 
 #define AT_A_TIME	16
-
-static struct ibv_pd *open_pd(const char *device)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL), **at;
-	struct ibv_context *ctx = NULL;
-	struct ibv_pd *pd;
-
-	for (at = list; at && *at && !ctx; at++)
-		if (!strcmp(ibv_get_device_name(*at), device))
-			ctx = ibv_open_device(*at);
-	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	if (!pd)
-		tap_bail("%s cannot be opened", device);
-	return pd;
-}
 
 static void work(struct ibv_pd *pd, const struct mapping *mapping, int count)
 {

@@ -16,6 +16,7 @@
 
 #include "figures.h"
 #include "mapping.h"
+#include "open.h"
 #include "tap.h"
 
 #define PAGE	4096
@@ -25,19 +26,6 @@ static struct ibv_pd *pd;
 static struct mapping mapping;
 static struct ibv_mr **mrs;
 static size_t bytes, most, first, last;	/* mrs[first] to mrs[last - 1] are alive */
-
-static void open_pd(const char *device)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL), **at;
-	struct ibv_context *ctx = NULL;
-
-	for (at = list; at && *at && !ctx; at++)
-		if (!strcmp(ibv_get_device_name(*at), device))
-			ctx = ibv_open_device(*at);
-	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	if (!pd)
-		tap_bail("%s cannot be opened", device);
-}
 
 static void reg_one(void)
 {
@@ -93,7 +81,7 @@ int main(int argc, char **argv)
 	}
 	bytes = strtoul(argv[2], NULL, 0);
 	most = strtoul(argv[3], NULL, 0);
-	open_pd(argv[1]);
+	pd = open_pd(argv[1]);
 	if (!bytes || MEMORY % bytes ||
 	    mapping_make(&mapping, bytes > PAGE ? THP : IN_ORDER, MEMORY))
 		tap_bail("no memory for regions of %zu bytes", bytes);

@@ -26,6 +26,7 @@
 #include <infiniband/verbs.h>
 
 #include "figures.h"
+#include "open.h"
 #include "tap.h"
 
 #define PAGE		4096
@@ -100,21 +101,6 @@ static void report(const char *what, int mrs, unsigned long fences, uint64_t ns)
 
 /* ---- registering ---- */
 
-static struct ibv_pd *open_pd(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL), **at;
-	struct ibv_context *ctx = NULL;
-	struct ibv_pd *pd;
-
-	for (at = list; at && *at && !ctx; at++)
-		if (!strcmp(ibv_get_device_name(*at), device))
-			ctx = ibv_open_device(*at);
-	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	if (!pd)
-		tap_bail("%s cannot be opened", device);
-	return pd;
-}
-
 static struct ibv_mr **reg_all(struct ibv_pd *pd, int mrs)
 {
 	struct ibv_mr **all = calloc(mrs, sizeof(*all));
@@ -157,7 +143,7 @@ static void *dereg_part(void *arg)
 
 static void measure_threads(int threads, int mrs)
 {
-	struct ibv_mr **all = reg_all(open_pd(), mrs);
+	struct ibv_mr **all = reg_all(open_pd(device), mrs);
 	struct part parts[THREADS_MAX];
 	pthread_barrier_t start;
 	unsigned long before;
@@ -200,7 +186,7 @@ static void measure_end(int mrs)
 		tap_bail("pipe");
 	pid = fork();
 	if (!pid) {
-		reg_all(open_pd(), mrs);
+		reg_all(open_pd(device), mrs);
 		if (write(ready[1], &c, 1) == 1 && read(go[0], &c, 1) == 1)
 			_exit(0);
 		_exit(1);

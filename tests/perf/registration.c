@@ -30,6 +30,7 @@
 
 #include "figures.h"
 #include "mapping.h"
+#include "open.h"
 
 #define PIN		"/sys/kernel/debug/moor_verbs_test/pin"
 #define CLOSE_COUNT	1000
@@ -60,16 +61,9 @@ static void die(const char *what)
 
 static void open_device(struct device *device, const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL), **at;
-
 	device->name = name;
-	for (at = list; at && *at && !device->ctx; at++)
-		if (!strcmp(ibv_get_device_name(*at), name))
-			device->ctx = ibv_open_device(*at);
-	ibv_free_device_list(list);
-	device->pd = device->ctx ? ibv_alloc_pd(device->ctx) : NULL;
-	if (!device->pd)
-		die(name);
+	device->pd = open_pd(name);
+	device->ctx = device->pd->context;
 }
 
 static struct ibv_mr *reg(struct device *device, const struct mapping *mapping)

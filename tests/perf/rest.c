@@ -12,13 +12,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
 #include "figures.h"
 #include "mapping.h"
+#include "open.h"
 
 #define REST_US		5000
 
@@ -28,21 +28,6 @@ static void die(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-static struct ibv_pd *open_pd(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL), **at;
-	struct ibv_context *ctx = NULL;
-	struct ibv_pd *pd;
-
-	for (at = list; at && *at && !ctx; at++)
-		if (!strcmp(ibv_get_device_name(*at), name))
-			ctx = ibv_open_device(*at);
-	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	if (!pd)
-		die(name);
-	return pd;
 }
 
 static void rest(unsigned int us)

@@ -212,10 +212,11 @@ static int moor_branch_look(struct moor_branch *branch, u64 start, u64 end)
 	if (err)
 		return err;
 	mutex_lock(&branch->lock);
-	if (!mmu_interval_read_retry(&branch->notifier, range.notifier_seq))
-		return 0;
-	mutex_unlock(&branch->lock);
-	return -EBUSY;
+	if (mmu_interval_read_retry(&branch->notifier, range.notifier_seq)) {
+		mutex_unlock(&branch->lock);
+		return -EBUSY;
+	}
+	return 0;
 }
 
 static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
