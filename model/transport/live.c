@@ -5,6 +5,10 @@
  * changed last, at those behind the last one, since who serves many QPs often does
  * that in the order in which they were made, and at a stretch of all, so that the
  * others have to wait for a bounded number of passes.
+ *
+ * Who has just been served may post again within a message's time, and for him each
+ * pass is a wait. The first one has its long stretch nevertheless, since he is not
+ * back yet; those behind it have a short one.
  */
 #include <endian.h>
 
@@ -15,7 +19,10 @@
 #define FEW	192u
 /* and where there are more: behind the last one that changed, and of all of them. */
 #define AHEAD	16u
-#define SWEEP	128u
+#define SWEEP	64u
+/* In passes that follow on work, till so many have seen none. */
+#define BRIEF_SWEEP	16u
+#define BRIEF_PASSES	32u
 
 void live_add(struct nic *nic, struct qp *qp)
 {
@@ -55,6 +62,7 @@ static bool look_at(struct nic *nic, uint32_t place)
 		return false;
 	qp_make_ready(nic, live->sq[place].qp);
 	live->last = place;
+	live->idle = 0;
 	return true;
 }
 
@@ -83,17 +91,35 @@ static uint32_t scan_stretch(struct nic *nic, uint32_t first, uint32_t num)
 	return end < live->count ? end : 0;
 }
 
+static void scan_likely(struct nic *nic, bool brief)
+{
+	struct live_sqs *live = nic->live;
+
+	look_at(nic, live->last);
+	if (brief && nic->qps->ready.first)
+		return;
+	scan_stretch(nic, live->last + 1, AHEAD);
+	if (brief && nic->qps->ready.first)
+		return;
+	scan_recent(nic);
+}
+
 void live_scan(struct nic *nic)
 {
 	struct live_sqs *live = nic->live;
+	bool brief = live->idle && live->idle <= BRIEF_PASSES;
 
 	if (live->count <= FEW) {
 		live_scan_all(nic);
 		return;
 	}
-	scan_recent(nic);
-	scan_stretch(nic, live->last + 1, AHEAD);
-	live->swept = scan_stretch(nic, live->swept, SWEEP);
+	if (live->idle <= BRIEF_PASSES)
+		live->idle++;
+	scan_likely(nic, brief);
+	if (!brief)
+		live->swept = scan_stretch(nic, live->swept, SWEEP);
+	else if (!nic->qps->ready.first)
+		live->swept = scan_stretch(nic, live->swept, BRIEF_SWEEP);
 }
 
 void live_scan_all(struct nic *nic)

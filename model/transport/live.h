@@ -23,6 +23,7 @@ struct live_sqs {
 	uint32_t count;
 	uint32_t swept;		/* where the next pass goes on */
 	uint32_t last;		/* that was seen to change */
+	uint32_t idle;		/* passes since, as far as they are counted */
 	uint32_t num_recent;	/* ever; the last LIVE_RECENT are kept */
 	uint32_t recent[LIVE_RECENT];	/* places, which may be others' by now */
 	struct live_sq sq[NIC_NUM_QP];

@@ -10,7 +10,13 @@
 
 #define PD	5
 #define NUM	600u
-#define PASSES	6u	/* in which all are seen */
+
+/* The stretch of all that a pass looks at, and one of those that follow on work. */
+#define LONG	64u
+#define BRIEF	16u
+/* In which all are seen, at rest, and while there is work in each. */
+#define PASSES	(NUM / BRIEF + 1)
+#define BUSY_PASSES	(NUM / LONG + 1)
 
 static struct guest *g;
 static struct guest_cq cq;
@@ -89,7 +95,46 @@ static void test_order(void)
 
 		most = n > most ? n : most;
 	}
-	ok(most <= PASSES, "beside one that is always used: in pass %u at the latest", most);
+	ok(most <= BUSY_PASSES, "beside one that is always used: in pass %u at the latest", most);
+}
+
+/* How far a pass gets through all of them. */
+static unsigned int stretch(void)
+{
+	uint32_t before = g->nic->live->swept;
+
+	live_scan(g->nic);
+	return (g->nic->live->swept + NUM - before) % NUM;
+}
+
+/* From the first slot on: no stretch ends at the last one. */
+static void test_brief(void)
+{
+	unsigned int brief = 0, none, i;
+
+	for (i = 0; i < NUM; i++)
+		live_scan(g->nic);
+	for (i = 0; i < NUM && g->nic->live->swept; i++)
+		live_scan(g->nic);
+	ok(stretch() == LONG, "at rest a pass has a long stretch");
+	post(1);
+	ok(stretch() == LONG, "  and one that finds work, too");
+	settle(g);
+	g->nic->live->swept = 0;
+	g->nic->live->idle = 0;
+	ok(stretch() == LONG, "as has the first one behind work");
+	while (brief < NUM && stretch() == BRIEF)
+		brief++;
+	ok(brief == 32, "the next 32 have a short one (%u), then it is long again", brief);
+	post(1);
+	live_scan(g->nic);
+	settle(g);
+	g->nic->live->idle = 1;
+	post(1);
+	none = stretch();
+	ok(!none && nic_qp(1)->list == &g->nic->qps->ready,
+	   "who posts again at once is seen without any");
+	settle(g);
 }
 
 static void test_others(void)
@@ -136,6 +181,7 @@ int main(void)
 	test_command();
 	start(NUM);
 	test_order();
+	test_brief();
 	test_others();
 	guest_stop(g);
 	return done();
