@@ -98,10 +98,14 @@ static void scan_likely(struct nic *nic, bool brief)
 	look_at(nic, live->last);
 	if (brief && nic->qps->ready.first)
 		return;
-	scan_stretch(nic, live->last + 1, AHEAD);
+	/*
+	 * These first: who is found here is not remembered anew. A few in turn, found
+	 * behind each other, would drive each other out.
+	 */
+	scan_recent(nic);
 	if (brief && nic->qps->ready.first)
 		return;
-	scan_recent(nic);
+	scan_stretch(nic, live->last + 1, AHEAD);
 }
 
 void live_scan(struct nic *nic)

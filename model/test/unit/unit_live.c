@@ -90,6 +90,11 @@ static void test_order(void)
 	for (i = 0; i < LIVE_RECENT; i++)
 		slow += passes((i * 59 % LIVE_RECENT * 263 + 100) % NUM, NUM) > 1;
 	ok(!slow, "those that were used last: in the first pass, but %u", slow);
+	for (i = 0; i < LIVE_RECENT; i++)
+		passes(100 + i % 16, NUM);
+	for (i = 0; i < 4 * LIVE_RECENT; i++)
+		slow += passes(100 + i % 16, NUM) > 1;
+	ok(!slow, "sixteen in turn: in the first pass, but %u", slow);
 	for (i = 2, most = 0; i < NUM; i++) {
 		unsigned int n = passes(i * 263 % NUM, 1);
 
