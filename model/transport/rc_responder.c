@@ -232,14 +232,31 @@ static void answer_later(struct nic *nic, struct qp *qp,
 	}
 }
 
+static void send_due(struct nic *nic, struct qp *qp)
+{
+	struct responder *resp = &qp->resp;
+	bool ack = !(resp->due & AETH_CODE);
+
+	if (!resp->is_due)
+		return;
+	resp->is_due = false;
+	send_aeth(nic, qp, resp->due, (resp->psn - ack) & PSN_MASK);
+}
+
+/*
+ * A NAK acknowledges what came before it. Where the requester is not told, that is to
+ * be said all the same: those messages have been received (HWI RC-27).
+ */
 static void give_up(struct nic *nic, struct qp *qp)
 {
 	const struct responder_fault fault = qp->resp.fault;
 
-	qp->resp.is_due = false;
 	/* First: a QP that is connected to itself takes it while it can. */
 	if (fault.nak)
 		send_aeth(nic, qp, fault.nak, fault.psn);
+	else if (!(qp->resp.due & AETH_CODE))
+		send_due(nic, qp);
+	qp->resp.is_due = false;
 	responder_fail(nic, qp, &fault);
 }
 
@@ -273,15 +290,10 @@ void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 fault:
 	if (!still_answers(qp))
 		return;
-	if (resp->fault.set) {
+	if (resp->fault.set)
 		give_up(nic, qp);
-	} else if (resp->is_due) {
-		bool ack = !(resp->due & AETH_CODE);
-
-		resp->is_due = false;
-		send_aeth(nic, qp, resp->due,
-			  (resp->psn - ack) & PSN_MASK);
-	}
+	else
+		send_due(nic, qp);
 }
 
 /* ---- requests ---- */

@@ -5,6 +5,7 @@
 #include "traffic.h"
 
 #define LEN	PAGE
+#define LONG	(1u << 20)	/* more than is answered at once */
 
 /* A window bound on QP 1, over the start of its buffer. */
 static uint32_t bound_window(struct pair *p)
@@ -163,6 +164,49 @@ TEST_CASE(send_inv, "SEND_INV: the receiver's key is dead, and its CQE names it"
 	expect(is_filled(p.buf[1] + PAGE, 600, 1), "the data has not come");
 	expect(state_of(key) == MOOR_MR_STATE_UNBOUND, "not UNBOUND");
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
+}
+
+/* What came before it is acknowledged, though it was waiting for a long answer. */
+TEST_CASE(send_inv_refused_behind, "SEND_INV refused: a SEND before it, and a READ, are done",
+	  "INV-5 RC-27 RC-1", HAS(MW_TYPE_2B))
+{
+	uint64_t from = take_filled(LONG, 2), to = take(LONG);
+	uint32_t from_key = make_mr(PD, ALL_RIGHTS, from, LONG);
+	uint32_t to_key = make_mr(PD, ALL_RIGHTS, to, LONG);
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 2; i++) {
+		about(i ? "behind a READ" : "without one");
+		drop_events(MOOR_EQ_ASYNC);
+		post_recv(&p.qp[1], 4, p.buf[1], PAGE, p.key[1]);
+		post_recv(&p.qp[1], 5, p.buf[1] + PAGE, PAGE, p.key[1]);
+		if (i)
+			put_send(&p.qp[0], &(struct send_wr){
+				.opcode = MOOR_WQE_READ, .wr_id = 1,
+				.remote = from, .rkey = from_key,
+				SGE(to, LONG, to_key),
+			});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND, .wr_id = 2,
+			SGE(p.buf[0], 600, p.key[0]),
+		});
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND_INV, .wr_id = 3,
+			.inv_key = p.key[1], SGE(p.buf[0], 600, p.key[0]),
+		});
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[1], 4, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[1], 5, MOOR_WC_WR_FLUSH_ERR, 0);
+		if (i)
+			expect_cqe(&p.cq[0], 1, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[0], 2, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[0], 3, MOOR_WC_RETRY_EXC_ERR,
+			   MOOR_SYN_NO_RESPONDER);
+		expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+		reconnect(&p);
+	}
 }
 
 TEST_CASE(send_inv_refused, "SEND_INV of a key that may not be invalidated: nothing else is",
