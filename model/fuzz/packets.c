@@ -13,7 +13,6 @@
 #include "transport/port.h"
 #include "transport/transport.h"
 
-#define MAX_MTU		4096u
 #define MAX_FRAMES	32u
 #define WINDOW		64u
 /* Beside the QPs' timers there is a look each millisecond at EQs that are full. */
@@ -26,7 +25,7 @@ struct frame {
 	bool is_datagram;
 	struct datagram datagram;
 	size_t len;
-	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
+	uint8_t bytes[PACKET_MAX_MTU + PACKET_OVERHEAD];
 };
 
 /* On their way, the oldest first. */
@@ -63,11 +62,11 @@ static void check_encoding(const struct packet *p, const struct frame *f)
 
 static uint8_t wire_send(struct nic *nic, struct packet *p)
 {
-	uint8_t payload[MAX_MTU], syndrome;
+	uint8_t payload[PACKET_MAX_MTU], syndrome;
 	struct stream to = { .bytes = payload }, *culprit;
 	struct frame *f = &frames[num_frames];
 
-	if (p->length > MAX_MTU || p->psn & ~PSN_MASK)
+	if (p->length > PACKET_MAX_MTU || p->psn & ~PSN_MASK)
 		abort();
 	syndrome = p->length ? transfer(nic, &to, p->payload, p->length,
 					&culprit) : MOOR_SYN_NONE;
@@ -211,7 +210,7 @@ static void address(struct frame *f, unsigned int to, struct input *in)
 	f->is_datagram = w->qp_type == MOOR_QP_UD && !(how & 8);
 	if (how & 4)
 		world_gid(f->dgid, WORLD_GROUP);
-	f->src_qpn = how & 1 ? 0 : WORLD_QPN(how & 2 ? to : !to);
+	f->src_qpn = how & 1 ? 0x123456 : WORLD_QPN(how & 2 ? to : !to);
 }
 
 /* Near one of those that the QP thinks of, or anywhere. */
@@ -307,7 +306,7 @@ static void fill_headers(struct packet *p, struct input *in)
 static void compose(struct input *in)
 {
 	static struct frame f;
-	uint8_t how = input_u8(in), payload[MAX_MTU] = { 0 };
+	uint8_t how = input_u8(in), payload[PACKET_MAX_MTU] = { 0 };
 	unsigned int to = how & 1;
 	struct packet p = {
 		.opcode = some_opcode(in), .solicited = how & 2,

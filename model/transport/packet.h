@@ -95,6 +95,7 @@ extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 #define AETH_VALUE		0x1fu	/* mask; bit 7 is reserved */
 
 #define PSN_MASK		0xffffffu
+#define PACKET_MAX_MTU		4096u
 
 /* Of a datagram, what a port knows by the headers in front of the packet's. */
 struct datagram {
@@ -118,7 +119,7 @@ struct packet {
 	uint32_t dest_qpn;
 	uint32_t srqn;		/* XRCETH */
 
-	/* From whom, as the port knows; @src_qpn 0: it does not. */
+	/* From whom, as the port knows. */
 	uint32_t src_qpn;
 	const uint8_t *sgid, *dgid;
 	const struct datagram *datagram;	/* of PACKET_TRANSPORT_UD, or NULL */

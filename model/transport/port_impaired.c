@@ -12,7 +12,6 @@
 #include "transport/transport.h"
 
 #define MAX_FRAMES	2048u
-#define MAX_MTU		4096u
 #define WINDOW		64u	/* what is lost costs as much again */
 #define REORDER_NS	30000u
 #define DELAY_NS	1000000u
@@ -26,7 +25,7 @@ struct frame {
 	bool is_datagram;
 	struct datagram datagram;
 	uint32_t len;
-	uint8_t bytes[MAX_MTU + PACKET_OVERHEAD];
+	uint8_t bytes[PACKET_MAX_MTU + PACKET_OVERHEAD];
 };
 
 struct impaired {
@@ -140,7 +139,7 @@ static uint8_t impaired_send(struct nic *nic, struct packet *p)
 {
 	struct impaired *port = nic->wire->impaired;
 	struct frame *f = frame_get(port);
-	uint8_t payload[MAX_MTU], syndrome;
+	uint8_t payload[PACKET_MAX_MTU], syndrome;
 	struct stream to = { .bytes = payload }, *culprit;
 
 	/* A full port drops, as switches do. */

@@ -49,6 +49,7 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	qp->state = MOOR_QPS_RESET;
 	qp->draining = false;
 	qp->sqd_event = false;
+	qp->last_wqe_due = false;
 	qp->access = 0;
 	qp->path_mtu = 1;
 	qp->max_rd_atomic = 0;

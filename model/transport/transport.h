@@ -34,6 +34,11 @@ extern const struct transport uc_transport;
 extern const struct transport ud_transport;
 extern const struct transport xrc_transport;
 
+/* Of those whose packets nobody answers. */
+bool transport_begins_at_once(const struct qp *qp, const struct request *request);
+void transport_has_no_answer(struct nic *nic, struct qp *qp, uint32_t *budget);
+void transport_has_no_timer(struct nic *nic, struct qp *qp);
+
 /*
  * A packet of QP @qp, to be filled in and sent: without payload, and what the
  * opcode's extended headers need is not set. Field by field, for compilers turn

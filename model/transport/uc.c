@@ -6,13 +6,6 @@
 #include "transport/port.h"
 #include "transport/transport.h"
 
-static bool uc_may_begin(const struct qp *qp, const struct request *r)
-{
-	(void)qp;
-	(void)r;
-	return true;
-}
-
 /*
  * Whether the receiver has itself to blame: its queues or what a receive names (HWI
  * UC-4). A receive that has no more than been taken goes on to the next message.
@@ -61,26 +54,13 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	return sender;
 }
 
-static void uc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
-{
-	(void)nic;
-	(void)qp;
-	(void)budget;
-}
-
-static void uc_nothing(struct nic *nic, struct qp *qp)
-{
-	(void)nic;
-	(void)qp;
-}
-
 const struct transport uc_transport = {
 	.packets = PACKET_TRANSPORT_UC,
 	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(WRITE) |
 		       WQE_BIT(WRITE_IMM) | WQE_LOCAL,
-	.may_begin = uc_may_begin,
+	.may_begin = transport_begins_at_once,
 	.receive = uc_receive,
-	.answer = uc_answer,
-	.rest = uc_nothing,
-	.expired = uc_nothing,
+	.answer = transport_has_no_answer,
+	.rest = transport_has_no_timer,
+	.expired = transport_has_no_timer,
 };

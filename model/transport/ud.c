@@ -10,8 +10,6 @@
 #include "transport/transport.h"
 #include "transport/ud.h"
 
-#define MAX_MTU		4096u
-
 static bool receives(const struct qp *qp)
 {
 	return qp->state == MOOR_QPS_RTR || qp->state == MOOR_QPS_RTS ||
@@ -87,7 +85,7 @@ static uint8_t multicast(struct nic *nic, struct packet *p)
 	uint32_t at = 0;
 	const struct filter *f = filter_next(nic, p->dgid, &at);
 	struct stream *culprit, to = { 0 };
-	uint8_t bytes[MAX_MTU], syndrome;
+	uint8_t bytes[PACKET_MAX_MTU], syndrome;
 
 	if (!f || p->length > sizeof(bytes))
 		return MOOR_SYN_NONE;
@@ -119,32 +117,12 @@ uint8_t ud_receive(struct nic *nic, struct packet *p)
 	return deliver(nic, qp_find(nic, p->dest_qpn), p);
 }
 
-static bool ud_may_begin(const struct qp *qp, const struct request *r)
-{
-	(void)qp;
-	(void)r;
-	return true;
-}
-
-static void ud_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
-{
-	(void)nic;
-	(void)qp;
-	(void)budget;
-}
-
-static void ud_nothing(struct nic *nic, struct qp *qp)
-{
-	(void)nic;
-	(void)qp;
-}
-
 /* Whom a packet is for ud_receive() finds: the table has no receive(). */
 const struct transport ud_transport = {
 	.packets = PACKET_TRANSPORT_UD,
 	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM),
-	.may_begin = ud_may_begin,
-	.answer = ud_answer,
-	.rest = ud_nothing,
-	.expired = ud_nothing,
+	.may_begin = transport_begins_at_once,
+	.answer = transport_has_no_answer,
+	.rest = transport_has_no_timer,
+	.expired = transport_has_no_timer,
 };

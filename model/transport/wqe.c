@@ -12,17 +12,7 @@
 #include "transport/ud.h"
 #include "transport/wqe.h"
 
-#define OPCODE_BIT(op)	(1u << MOOR_WQE_##op)
-
-#define KNOWN		(OPCODE_BIT(SEND) | OPCODE_BIT(SEND_IMM) | \
-			 OPCODE_BIT(SEND_INV) | OPCODE_BIT(WRITE) | \
-			 OPCODE_BIT(WRITE_IMM) | OPCODE_BIT(READ) | ATOMIC | \
-			 OPCODE_BIT(ATOMIC_WRITE) | OPCODE_BIT(FLUSH) | LOCAL)
-#define LOCAL		(OPCODE_BIT(LOCAL_INV) | OPCODE_BIT(BIND_MW) | \
-			 OPCODE_BIT(REG_MR))
-#define ATOMIC		(OPCODE_BIT(CMP_SWAP) | OPCODE_BIT(FETCH_ADD))
-#define INLINE_ALLOWED	(KNOWN & ~(OPCODE_BIT(READ) | ATOMIC | LOCAL | \
-				   OPCODE_BIT(FLUSH)))
+#define INLINE_ALLOWED	(WQE_RC & ~(WQE_ASKS_DATA | WQE_BIT(FLUSH) | WQE_LOCAL))
 
 /* Return: the bytes of all. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
@@ -193,13 +183,13 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	wqe->remote_addr = le64toh(head.remote_addr);
 	wqe->rkey = le32toh(head.rkey);
 
-	if (head.opcode > MOOR_WQE_FLUSH || !(KNOWN & 1u << head.opcode) ||
+	if (head.opcode > MOOR_WQE_FLUSH || !(WQE_RC & 1u << head.opcode) ||
 	    (head.flags & ~MOOR_WQE_FLAG_ALL) || head.reserved1)
 		return WQE_MALFORMED;
 	if (qp->datagrams)
 		return fetch_datagram(nic, wqe, from,
 				      le32toh(head.inline_length), qp);
-	if (qp->names_srq && !(LOCAL & 1u << head.opcode)) {
+	if (qp->names_srq && !(WQE_LOCAL & 1u << head.opcode)) {
 		if (!fetch_target(wqe, from + segment, qp))
 			return WQE_MALFORMED;
 		segment += sizeof(struct moor_wqe_xrc);
@@ -208,13 +198,13 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 		return fetch_inline(wqe, from + segment,
 				    le32toh(head.inline_length), segment,
 				    qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
-	if (LOCAL & 1u << head.opcode)
+	if (WQE_LOCAL & 1u << head.opcode)
 		return fetch_local(wqe, from + segment, qp) ? WQE_OK :
 							      WQE_MALFORMED;
 	if (head.opcode == MOOR_WQE_FLUSH)
 		return fetch_flush(wqe, from + segment, segment,
 				   qp->sq.log_stride) ? WQE_OK : WQE_MALFORMED;
-	if (ATOMIC & 1u << head.opcode) {
+	if (WQE_ATOMICS & 1u << head.opcode) {
 		if (head.num_sge != 1)
 			return WQE_MALFORMED;
 		fetch_atomic(wqe, from + segment);
@@ -235,6 +225,7 @@ enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 	static const uint8_t zero[sizeof(((struct moor_rq_wqe *)0)->reserved1)];
 	const uint8_t *from = queue_wqe(nic, queue);
 	struct moor_rq_wqe head;
+	uint64_t room;
 
 	if (!from)
 		return WQE_UNREACHABLE;
@@ -245,7 +236,9 @@ enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 	if (memcmp(head.reserved1, zero, sizeof(zero)) ||
 	    !sges_fit(head.num_sge, sizeof(head), queue->log_stride))
 		return WQE_MALFORMED;
-	wqe->room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
+	/* No message is longer, and what has come of one is counted in 32 bits. */
+	room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
+	wqe->room = room < NIC_MAX_MSG_SIZE ? room : NIC_MAX_MSG_SIZE;
 	return WQE_OK;
 }
 

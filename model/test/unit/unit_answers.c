@@ -116,13 +116,13 @@ static uint8_t watch(struct nic *nic, struct packet *p)
 	return MOOR_SYN_NONE;
 }
 
-static void ask_to_add(uint32_t psn)
+static void ask_to_add(uint32_t psn, uint32_t from)
 {
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
 	struct packet p = {
 		.opcode = PACKET_TRANSPORT_RC | PACKET_FETCH_ADD,
 		.psn = psn, .num_psn = 1,
-		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
+		.dest_qpn = w.qp[1].qpn, .src_qpn = from,
 		.sgid = gid, .dgid = gid,
 		.addr = w.counter, .rkey = w.counter_key, .swap_add = 1,
 	};
@@ -142,14 +142,36 @@ static void test_old_atomic(void)
 	world_start(MOOR_QP_RC);
 	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
 	w.g->nic->wire->port = &watcher;
-	ask_to_add(0);
+	ask_to_add(0, w.qp[0].qpn);
 	first = answered;
 	resp->psn = 0;
-	ask_to_add(0);
+	ask_to_add(0, 0);
+	ask_to_add(0, w.qp[0].qpn + 1);
+	ok(answered == first && !resp->psn, "a QP that it is not connected to gets no answer");
+	ask_to_add(0, w.qp[0].qpn);
 	ok(answered == first + 1, "two atomics with the same PSN");
 	answered = first;
-	ask_to_add(0);
+	ask_to_add(0, w.qp[0].qpn);
 	ok(answered == first + 1, "  the later one is it that is repeated");
+	guest_stop(w.g);
+}
+
+/* What has come of a message is counted in 32 bits, and several SGEs may be longer. */
+static void test_room_of_receive(void)
+{
+	struct moor_sge s[3];
+	struct moor_cqe cqe;
+	unsigned int i;
+
+	world_start(MOOR_QP_RC);
+	for (i = 0; i < 3; i++)
+		s[i] = sge(w.buf[1], 3u << 30, w.key[1]);
+	post_recv(w.g, &w.qp[1], 7, s, 3);
+	next_send(w.g, &w.qp[0], MOOR_WQE_SEND, 8);
+	ring(w.g, &w.qp[0]);
+	ok(wait_cq(1, &cqe) && !cqe.status &&
+	   qp_find(w.g->nic, w.qp[1].qpn)->resp.wqe.room == NIC_MAX_MSG_SIZE,
+	   "a receive of 9 GiB has room for the longest message");
 	guest_stop(w.g);
 }
 
@@ -369,6 +391,7 @@ int main(void)
 	test_room();
 	test_count();
 	test_old_atomic();
+	test_room_of_receive();
 	test_nak_that_waits();
 	test_nak_that_is_late();
 	test_not_ready();

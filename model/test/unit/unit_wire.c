@@ -79,7 +79,9 @@ static void post(uint8_t opcode)
 static void receive(unsigned int to, const struct packet *p, uint8_t *payload)
 {
 	const struct gid_entry *own = &g->nic->gids->entry[0];
-	struct packet in = { .sgid = own->gid, .dgid = own->gid };
+	struct packet in = {
+		.src_qpn = QPN(!to), .sgid = own->gid, .dgid = own->gid,
+	};
 	uint8_t bytes[LEN + PACKET_OVERHEAD] = { 0 };
 	struct packet out = *p;
 	size_t len;
