@@ -248,10 +248,15 @@ static int moor_dmabuf_begin(struct moor_dev *mdev, struct moor_mr *mr,
 	if (err)
 		return err;
 	err = moor_dmabuf_map(dmabuf);
-	if (!err)
-		err = moor_mr_enter(mdev, mr, why);
-	if (!err)
+	if (err)
+		goto unlock;
+	err = moor_mr_enter(mdev, mr, why);
+	/* Nothing stays mapped that would not be unmapped as the buffer moves. */
+	if (err)
+		ib_umem_dmabuf_unmap_pages(to_ib_umem_dmabuf(mr->reg.umem));
+	else
 		to_ib_umem_dmabuf(mr->reg.umem)->private = dmabuf;
+unlock:
 	dma_resv_unlock(dmabuf->buf->resv);
 	return err;
 }

@@ -155,7 +155,7 @@ void moor_odp_emptied(struct moor_branch *branch)
 	xa_set_mark(&odp->branches, moor_branch_id(odp, branch->start),
 		    MOOR_ODP_EMPTY);
 	kref_get(&odp->ref);
-	if (!queue_delayed_work(moor_wq, &odp->reap,
+	if (!queue_delayed_work(moor_odp_wq, &odp->reap,
 				msecs_to_jiffies(MOOR_ODP_REAP_MS)))
 		moor_odp_put(odp);
 }
@@ -399,7 +399,8 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 	odp->levels = moor_odp_levels(odp->end - odp->base);
 	odp->writable = ib_access_writable(reg->access & MOOR_ACCESS_COMMON);
 	odp->huge = reg->huge;
-	odp->pfns = kvzalloc_objs(*odp->pfns, MOOR_NODE_ENTRIES);
+	odp->pfns = kvcalloc(MOOR_NODE_ENTRIES, sizeof(*odp->pfns),
+			     GFP_KERNEL_ACCOUNT);
 	if (!odp->pfns || moor_odp_alloc_node(odp, &odp->root.table)) {
 		kvfree(odp->pfns);
 		kfree(odp);

@@ -312,6 +312,8 @@ long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
 			   bool write);
 
 /* odp_workers.c */
+extern struct workqueue_struct *moor_odp_wq;
+
 int moor_faults_init(void);
 void moor_faults_exit(void);
 struct moor_fault_queue *moor_faults_new(void);

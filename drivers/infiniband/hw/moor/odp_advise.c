@@ -198,7 +198,7 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
  * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait for it
  * @sg_list: memory
  * @num_sge: entries of it
- * @attrs: of the call
+ * @attrs: of the call, or NULL for the kernel's own, which is waited for
  *
  * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for a key that is none, -EPERM
  * for another domain's or without the right to write, -EINVAL for one of what is not
@@ -211,7 +211,6 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
 		   struct uverbs_attr_bundle *attrs)
 {
-	struct moor_ucontext *uctx = to_muctx(attrs->context);
 	struct moor_prefetch *prefetch;
 	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	int err = 0;
@@ -229,8 +228,8 @@ int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		err = moor_advice_find(to_mdev(ibpd->device),
 				       to_mpd(ibpd)->pdn, write, &sg_list[i],
 				       &prefetch->piece[i]);
-	if (!err && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH) &&
-	    moor_prefetch_queue(prefetch, uctx->faults))
+	if (!err && attrs && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH) &&
+	    moor_prefetch_queue(prefetch, to_muctx(attrs->context)->faults))
 		return 0;
 	if (!err)
 		err = moor_prefetch_run(prefetch);

@@ -216,6 +216,8 @@ static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 	if (err)
 		return err;
 	branch->present += size >> MOOR_MIN_PAGE_SHIFT;
+	/* What the page holds before the page itself (HWI ODP-18). */
+	dma_wmb();
 	WRITE_ONCE(*entry, cpu_to_le64(page->pte));
 	return 0;
 }

@@ -15,10 +15,10 @@
 #define MOOR_FAULTS_LEFT	64	/* queues in which a user may leave workers */
 
 /*
- * Where queues of faults end. Not moor_wq, which is there to reclaim memory: it may not
- * wait for what is not.
+ * Where queues of faults end, and branches. Not moor_wq, which is there to reclaim
+ * memory: it may not wait for what is not.
  */
-static struct workqueue_struct *moor_faults_end_wq;
+struct workqueue_struct *moor_odp_wq;
 
 /*
  * Queues whose contexts have gone while workers wait for pages that do not come. Nobody
@@ -79,7 +79,7 @@ static void moor_faults_free(struct moor_fault_queue *queue)
 	module_put(THIS_MODULE);
 }
 
-/* This function ends before the module does: that waits for moor_faults_end_wq. */
+/* This function ends before the module does: that waits for moor_odp_wq. */
 static void moor_faults_destroy(struct work_struct *work)
 {
 	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
@@ -90,7 +90,7 @@ static void moor_faults_last(struct kref *ref)
 	struct moor_fault_queue *queue =
 		container_of(ref, struct moor_fault_queue, ref);
 
-	queue_work(moor_faults_end_wq, &queue->destroy);
+	queue_work(moor_odp_wq, &queue->destroy);
 }
 
 /**
@@ -103,19 +103,19 @@ void moor_faults_put(struct moor_fault_queue *queue)
 }
 
 /**
- * moor_faults_init - make the queue in which those of contexts end
+ * moor_faults_init - make the queue in which those of contexts, and branches, end
  *
  * Return: 0 or -ENOMEM.
  */
 int moor_faults_init(void)
 {
-	moor_faults_end_wq = alloc_workqueue("moor-faults-end", WQ_UNBOUND, 0);
-	return moor_faults_end_wq ? 0 : -ENOMEM;
+	moor_odp_wq = alloc_workqueue("moor-odp", WQ_UNBOUND, 0);
+	return moor_odp_wq ? 0 : -ENOMEM;
 }
 
 void moor_faults_exit(void)
 {
-	destroy_workqueue(moor_faults_end_wq);
+	destroy_workqueue(moor_odp_wq);
 }
 
 /**
