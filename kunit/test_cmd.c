@@ -274,6 +274,26 @@ static void cmd_timeout(struct kunit *test)
 	expect_dead(test, mdev);
 }
 
+/* It has answered in time, but its interrupt was lost. */
+static void cmd_unheard(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct issuer issuer = { .mdev = test->priv };
+
+	init_completion(&issuer.done);
+	issuer.mdev->cmdq.timeout_ms = 1;
+	nic->behave.mute = true;
+	WRITE_ONCE(nic->behave.pause, true);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(issue_once, &issuer, "issuer"));
+	moor_kunit_wait(test, READ_ONCE(issuer.mdev->cmdq.sleepers));
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	wait_for_completion(&issuer.done);
+	KUNIT_EXPECT_EQ(test, issuer.failed, 0);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(issuer.mdev));
+	nic->behave.mute = false;
+}
+
 /* A device that has left the bus is noticed long before that. */
 static void cmd_gone(struct kunit *test)
 {
@@ -337,6 +357,7 @@ static struct kunit_case cmd_cases[] = {
 	KUNIT_CASE(cmd_kick),
 	KUNIT_CASE_PARAM(cmd_errno, status_gen_params),
 	KUNIT_CASE(cmd_timeout),
+	KUNIT_CASE(cmd_unheard),
 	KUNIT_CASE(cmd_gone),
 	KUNIT_CASE(cmd_death_wakes_all),
 	KUNIT_CASE(cmd_device_fatal),

@@ -319,7 +319,8 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 			continue;
 		if (moor_hw_has_failed(mdev))
 			moor_hw_kill(mdev, "it went away under a command");
-		else if (time_after(jiffies, end))
+		else if (time_after(jiffies, end) &&
+			 !moor_cmd_poll_once(mdev, slot))
 			moor_hw_kill(mdev, "a command timed out");
 	} while (!moor_cmd_is_done(slot) && !moor_is_dead(mdev));
 }
