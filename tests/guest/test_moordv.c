@@ -141,6 +141,26 @@ static void test_refusals(void)
 	munmap(memory, 4096);
 }
 
+/* What the call does not say is what the region has. */
+static void test_rereg_refused(void)
+{
+	uint8_t *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = must_reg(pair.pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE |
+				     IBV_ACCESS_ON_DEMAND);
+	struct moor_refusal r = {};
+
+	munmap(at + SIZE / 2, SIZE / 2);
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    IBV_ACCESS_LOCAL_WRITE), IBV_REREG_MR_ERR_CMD,
+	       "rights alone, out of paging: what is not there cannot be pinned");
+	expect_refusal("which page", MOOR_REFUSAL_PAGE, EFAULT, &r);
+	tap_ok(r.start == (uintptr_t)at && r.length == SIZE &&
+	       r.value == (uintptr_t)at + SIZE / 2, "why: the region, and the page");
+	ibv_dereg_mr(mr);
+	munmap(at, SIZE / 2);
+}
+
 static void put(const char *file, const char *format, ...)
 {
 	char text[64];
@@ -288,6 +308,7 @@ int main(int argc, char **argv)
 	pair_open(&pair, open_nic(argc > 1 ? argv[1] : NULL, &attr), &config);
 	pair_connect(&pair);
 	test_refusals();
+	test_rereg_refused();
 	test_dm_refusals();
 	test_dmabuf_refusals();
 	test_control_group();

@@ -20,6 +20,8 @@ static int moor_rereg_translation(struct moor_dev *mdev,
 	next->start = start;
 	next->length = length;
 	next->iova = iova;
+	why->start = start;
+	why->length = length;
 	err = moor_reg_check_range(mdev, next, iova, why);
 	if (err)
 		return err;
