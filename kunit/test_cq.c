@@ -155,10 +155,15 @@ static void cq_resize(struct kunit *test)
 		.log_cqe = 10,
 	};
 	struct ib_udata *udata;
+	u64 answer[2];
 
-	udata = moor_user_udata(test, user, &req, sizeof(req), 0);
+	udata = moor_user_udata(test, user, &req, sizeof(req), 8);
 	KUNIT_EXPECT_EQ(test, moor_resize_cq(&cq->ibcq, 1000, udata), 0);
 	KUNIT_EXPECT_EQ(test, cq->ibcq.cqe, 1024);
+	/* A provider that expects more than there is reads zeros. */
+	moor_user_answer(test, user, answer, sizeof(answer));
+	KUNIT_EXPECT_EQ(test, answer[0], 0);
+	KUNIT_EXPECT_EQ(test, answer[1], 0xaaaaaaaaaaaaaaaa);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 16);
 
 	/* Refused: the old ring stays, the new one goes. */

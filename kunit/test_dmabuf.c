@@ -206,6 +206,27 @@ static void test_refused(struct kunit *test)
 	lent_close(lent);
 }
 
+/* The driver has no input here and no answer: what there may be one day is not ignored. */
+static void test_private(struct kunit *test)
+{
+	struct lent *lent = lent_open(test);
+	u64 unknown = 1, answer = 0;
+	struct ib_mr *mr;
+
+	moor_user_udata(test, lent->user, &unknown, sizeof(unknown), 0);
+	mr = moor_reg_user_mr_dmabuf(lent->pd, 0, LENGTH, IOVA, lent->fd, RIGHTS,
+				     &lent->user->attrs);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP);
+	unknown = 0;
+	moor_user_udata(test, lent->user, &unknown, sizeof(unknown), sizeof(answer));
+	mr = moor_reg_user_mr_dmabuf(lent->pd, 0, 0, IOVA, lent->fd, RIGHTS,
+				     &lent->user->attrs);
+	KUNIT_EXPECT_TRUE(test, IS_ERR(mr));
+	moor_user_answer(test, lent->user, &answer, sizeof(answer));
+	KUNIT_EXPECT_EQ(test, answer, 0);
+	lent_close(lent);
+}
+
 static void test_dead(struct kunit *test)
 {
 	struct lent *lent = lent_open(test);
@@ -226,6 +247,7 @@ static struct kunit_case dmabuf_cases[] = {
 	KUNIT_CASE(test_stays),
 	KUNIT_CASE(test_not_given_back),
 	KUNIT_CASE(test_refused),
+	KUNIT_CASE(test_private),
 	KUNIT_CASE(test_dead),
 	{}
 };

@@ -88,15 +88,18 @@ static inline int ib_is_udata_in_empty(struct ib_udata *udata)
 	return ib_is_udata_cleared(udata, 0, udata->inlen) ? 0 : -EOPNOTSUPP;
 }
 
+static inline int ib_respond_empty_udata(struct ib_udata *udata)
+{
+	if (udata && udata->outlen && clear_user(udata->outbuf, udata->outlen))
+		return -EFAULT;
+	return 0;
+}
+
 static inline int ib_no_udata_io(struct ib_udata *udata)
 {
 	int err = ib_is_udata_in_empty(udata);
 
-	if (err)
-		return err;
-	if (udata && udata->outlen && clear_user(udata->outbuf, udata->outlen))
-		return -EFAULT;
-	return 0;
+	return err ?: ib_respond_empty_udata(udata);
 }
 
 #define ib_copy_validate_udata_in(udata, req, end_member)		\

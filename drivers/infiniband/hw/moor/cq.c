@@ -183,6 +183,10 @@ int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 		return err;
 	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
 		return -EINVAL;
+	/* While it can fail still. */
+	err = ib_respond_empty_udata(udata);
+	if (err)
+		return err;
 	err = moor_cq_check_size(mdev, req.log_cqe, cqe, req.ring_addr);
 	if (err)
 		return err;

@@ -194,8 +194,13 @@ struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 	struct moor_ucontext *uctx =
 		rdma_udata_to_drv_context(&attrs->driver_udata,
 					  struct moor_ucontext, ibucontext);
-	struct moor_mr *mr = moor_dmabuf_mr_new(ibpd, uctx, iova, fd, &why);
+	struct moor_mr *mr;
+	int err;
 
+	err = ib_no_udata_io(&attrs->driver_udata);
+	if (err)
+		return ERR_PTR(err);
+	mr = moor_dmabuf_mr_new(ibpd, uctx, iova, fd, &why);
 	if (IS_ERR(mr)) {
 		moor_refuse(to_mdev(ibpd->device), &attrs->driver_udata, &why,
 			    PTR_ERR(mr));
