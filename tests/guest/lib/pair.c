@@ -232,6 +232,8 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 				.dgid = pair->gid,
 				.sgid_index = pair->gid_index,
 				.hop_limit = 1,
+				/* 20 bits of it count. */
+				.flow_label = ~0u,
 			},
 			.is_global = 1,
 			.port_num = 1,

@@ -72,13 +72,13 @@ static void moor_qp_put_path(struct moor_cmd_modify_qp *cmd,
 	const struct ib_global_route *grh = rdma_ah_read_grh(ah);
 	u32 dest = mask & IB_QP_DEST_QPN ? attr->dest_qp_num :
 					   qp->attr.dest_qp_num;
+	u32 label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
 
 	cmd->sgid_index = grh->sgid_index;
 	cmd->hop_limit = grh->hop_limit;
 	cmd->traffic_class = grh->traffic_class;
-	cmd->flow_label = cpu_to_le32(grh->flow_label);
-	cmd->udp_sport = cpu_to_le16(rdma_get_udp_sport(grh->flow_label,
-							qp->qpn, dest));
+	cmd->flow_label = cpu_to_le32(label);
+	cmd->udp_sport = cpu_to_le16(rdma_get_udp_sport(label, qp->qpn, dest));
 	memcpy(cmd->dmac, ah->roce.dmac, sizeof(cmd->dmac));
 	memcpy(cmd->dgid, grh->dgid.raw, sizeof(cmd->dgid));
 }
