@@ -151,19 +151,6 @@ struct ibv_cq_ex *moor_create_cq_ex(struct ibv_context *context,
 	return &cq->vcq.cq_ex;
 }
 
-/*
- * Indices run on in the new ring, so a slot that is zero may look valid in
- * the pass that it is in: give each the phase that it has before it is written.
- */
-static void prepare_ring(struct moor_cqe *ring, uint32_t log, uint32_t first)
-{
-	uint32_t mask = (1u << log) - 1;
-	uint32_t i;
-
-	for (i = first; i != first + mask + 1; i++)
-		ring[i & mask].phase = htole32(i >> log & MOOR_PHASE);
-}
-
 /* With the lock held: nobody polls while the device moves to the new ring. */
 static int resize_locked(struct moor_cq *cq, int log)
 {
@@ -176,7 +163,6 @@ static int resize_locked(struct moor_cq *cq, int log)
 			     MOOR_RESOURCE_CQ);
 	if (err)
 		return err;
-	prepare_ring(buf.addr, log, cq->consumer);
 	cmd.ring_addr = (uintptr_t)buf.addr;
 	moor_cq_announce(cq);
 	err = ibv_cmd_resize_cq(&cq->vcq.cq, 1 << log, &cmd.ibv_cmd,

@@ -16,7 +16,7 @@ static inline void *moor_wq_slot(const struct moor_wq *wq, uint32_t index)
 	return wq->ring + ((size_t)(index & wq->mask) << wq->log_stride);
 }
 
-/* Is there no room for WQE @index? Pairs with the release in take_cqe(). */
+/* Is there no room for WQE @index? Pairs with the release in free_slots(). */
 static inline bool moor_wq_full(const struct moor_wq *wq, uint32_t index)
 {
 	return index - atomic_load_explicit(&wq->consumer,

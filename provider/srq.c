@@ -199,11 +199,8 @@ struct ibv_srq *moor_create_srq_ex(struct ibv_context *context,
 		return NULL;
 	attr->attr = attr_ex.attr;
 	/* What libibverbs does for ibv_create_srq() only. */
-	srq->context = context;
 	srq->srq_context = attr->srq_context;
 	srq->pd = attr->pd;
-	pthread_mutex_init(&srq->mutex, NULL);
-	pthread_cond_init(&srq->cond, NULL);
 	return srq;
 }
 

@@ -121,16 +121,6 @@ static void moor_kernel_cq_store(struct moor_dev *mdev,
 		moor_kernel_slot_store(&kcq->slot, kcq->arm | kcq->consumer);
 }
 
-/* A CQE of the new ring is new if its phase is not the one it has now. */
-static void moor_kernel_cq_prepare(struct moor_cqe *ring, u32 log_cqe, u32 first)
-{
-	u32 mask = BIT(log_cqe) - 1;
-	u32 i;
-
-	for (i = first; i != first + mask + 1; i++)
-		ring[i & mask].phase = cpu_to_le32((i >> log_cqe) & 1);
-}
-
 /**
  * moor_resize_kernel_cq - move a completion queue of the kernel to another ring
  * @cq: completion queue
@@ -162,7 +152,6 @@ int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
 	spin_lock_irq(&kcq->lock);
 	kcq->resizing = true;
 	spin_unlock_irq(&kcq->lock);
-	moor_kernel_cq_prepare(ring.buf, log_cqe, kcq->consumer);
 	err = moor_cmd_resize_cq(mdev, cq->cqn, &described, log_cqe);
 	spin_lock_irq(&kcq->lock);
 	if (!err) {
