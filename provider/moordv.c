@@ -136,13 +136,14 @@ static void explain(const struct moor_context *ctx,
 	}
 }
 
+/* Without a range in the call the kernel tells that of the region. */
 static bool is_about(const struct moor_refusal *refusal,
 		     const struct moor_registration *asked)
 {
 	return refusal->reason != MOOR_REFUSAL_NONE &&
 	       refusal->error == asked->error &&
-	       refusal->start == asked->start &&
-	       refusal->length == asked->length &&
+	       (asked->no_range || (refusal->start == asked->start &&
+				    refusal->length == asked->length)) &&
 	       refusal->access == asked->access;
 }
 

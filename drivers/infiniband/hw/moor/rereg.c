@@ -20,8 +20,6 @@ static int moor_rereg_translation(struct moor_dev *mdev,
 	next->start = start;
 	next->length = length;
 	next->iova = iova;
-	why->start = start;
-	why->length = length;
 	err = moor_reg_check_range(mdev, next, iova, why);
 	if (err)
 		return err;
@@ -146,9 +144,10 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	struct moor_mr *mr = to_mmr(ibmr);
 	struct moor_registration next = mr->reg;
 	struct moor_registration old = mr->reg;
+	/* What the call does not change is what the region has. */
 	struct moor_refusal why = {
-		.start = start,
-		.length = length,
+		.start = flags & IB_MR_REREG_TRANS ? start : mr->reg.start,
+		.length = flags & IB_MR_REREG_TRANS ? length : mr->reg.length,
 		.access = access,
 	};
 	struct moor_ucontext *uctx;
