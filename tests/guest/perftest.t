@@ -19,6 +19,7 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 number=0 failed=0
 port=18515
+seconds=$((60 * ${MOOR_TEST_PATIENCE:-1}))
 
 # listens PORT: does anybody?
 listens() { grep -qhi ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
@@ -27,12 +28,12 @@ listens() { grep -qhi ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp /proc/net/
 both() {
 	local server status
 	port=$((port + 1))
-	timeout 60 "$@" -p "$port" >"$logs/server" 2>&1 &
+	timeout "$seconds" "$@" -p "$port" >"$logs/server" 2>&1 &
 	server=$!
 	until listens "$port"; do
 		kill -0 "$server" 2>/dev/null || return 1
 	done
-	timeout 60 "$@" -p "$port" localhost >"$logs/client" 2>&1
+	timeout "$seconds" "$@" -p "$port" localhost >"$logs/client" 2>&1
 	status=$?
 	[ "$status" = 0 ] || kill "$server" 2>/dev/null
 	wait "$server" && [ "$status" = 0 ]
