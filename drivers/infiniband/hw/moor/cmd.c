@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The command ring (HWI 8). Many issuers at once; each polls briefly, then
- * sleeps. Whoever looks at the completion ring reaps for everybody.
+ * sleeps. A task that looks at the completion ring reaps for all issuers.
  */
 
 #include <linux/ktime.h>
@@ -93,9 +93,8 @@ void moor_cmdq_destroy(struct moor_dev *mdev)
 }
 
 /*
- * Hand what the device has completed to those who wait for it. As many looks as
- * there are entries are enough: a device that writes without end keeps nobody
- * here.
+ * Hand completions to the issuers that wait for them. As many looks as there are
+ * entries are enough: a device that writes without end does not keep the task here.
  */
 static void moor_cmd_reap_locked(struct moor_dev *mdev)
 {
@@ -127,8 +126,8 @@ static void moor_cmd_reap_locked(struct moor_dev *mdev)
 		slot->detail = le32_to_cpu(cpl->detail);
 		memcpy(slot->out, cpl->out, sizeof(slot->out));
 		/*
-		 * The waker comes first: once @done is seen the issuer may
-		 * free the tag, and the next one reinitialises @wake.
+		 * complete() comes before @done: an issuer that sees @done may free
+		 * the tag, and the tag's next user reinitialises @wake.
 		 */
 		if (slot->asleep) {
 			slot->asleep = false;
@@ -151,15 +150,15 @@ static void moor_cmd_reap(struct moor_dev *mdev)
 }
 
 /*
- * Ask for an interrupt with the next completion. Who calls it looks at the
- * ring once more before sleeping: the barrier puts that look after the store.
+ * Ask for an interrupt with the next completion. The caller looks at the ring once
+ * more before it sleeps: the barrier orders that look after the store.
  */
 static void moor_cmd_arm(struct moor_dev *mdev)
 {
 	u64 value = atomic64_inc_return(&mdev->cmdq.arm);
 
 	writeq(value, mdev->db + MOOR_DB_SLOT_CPL_ARM * MOOR_DB_SLOT_SIZE);
-	/* The request before the last look (HWI CMD-20). */
+	/* Orders the store before the caller's last look (HWI CMD-20). */
 	mb();
 }
 
@@ -195,8 +194,8 @@ static bool moor_cmd_try_tag(struct moor_dev *mdev, u32 limit, int *tag)
 }
 
 /*
- * A tag also stands for room in both rings. The last ones are for invalidations:
- * who waits for those may hold up all who need memory. Negative: the device is dead.
+ * A tag also stands for room in both rings. The last tags are for invalidations: a task
+ * that waits for one may hold up all that need memory. Negative: the device is dead.
  */
 static int moor_cmd_get_tag(struct moor_dev *mdev, u8 opcode)
 {
@@ -212,10 +211,10 @@ static int moor_cmd_get_tag(struct moor_dev *mdev, u8 opcode)
 
 static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 {
-	/* The slot has been read before it is somebody else's. */
+	/* Orders the reads of the slot before another issuer may take the tag. */
 	smp_mb__before_atomic();
 	set_bit(tag, cmdq->free_tags);
-	/* Has the barrier between the bit and the look for waiters. */
+	/* wq_has_sleeper() has the barrier between the bit and the look for waiters. */
 	if (wq_has_sleeper(&cmdq->tag_wait))
 		wake_up(&cmdq->tag_wait);
 }
@@ -223,7 +222,7 @@ static void moor_cmd_put_tag(struct moor_cmdq *cmdq, int tag)
 /* HWI DB-13: store the slot, full barrier, look whether the device dozes. */
 static void moor_cmd_ring(struct moor_dev *mdev)
 {
-	/* Pairs with the device's, between dozing and its last look. */
+	/* Pairs with the device's barrier between dozing and its last look. */
 	mb();
 	if (mdev->caps.features & MOOR_FEATURE_DOZES &&
 	    le32_to_cpu(READ_ONCE(*mdev->doze)))
@@ -278,7 +277,7 @@ static bool moor_cmd_poll(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 {
 	u64 end;
 
-	/* A look costs less than the time of day. */
+	/* A look at the ring is cheaper than a read of the clock. */
 	if (moor_cmd_poll_once(mdev, slot))
 		return true;
 	end = ktime_get_ns() + MOOR_CMD_POLL_NS;
@@ -299,7 +298,7 @@ static void moor_cmd_sleep(struct moor_dev *mdev, struct moor_cmd_slot *slot)
 	unsigned long look = msecs_to_jiffies(MOOR_CMD_LOOK_MS);
 	bool awake;
 
-	/* With the lock: who aborts wakes those who did not see the death here. */
+	/* Locked: moor_cmdq_abort() wakes issuers that did not see the death here. */
 	spin_lock_irq(&cmdq->reap_lock);
 	awake = slot->done || moor_is_dead(mdev);
 	if (!awake) {
@@ -373,7 +372,7 @@ static int moor_cmd_errno(u8 status)
  * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
  * answer or with the death of the device, which the time-out brings about.
  *
- * Return: the device's status (enum moor_cmd_status, or what there is not), or -EIO
+ * Return: the device's status (enum moor_cmd_status, or an unknown one), or -EIO
  * if the device is dead.
  */
 int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
@@ -416,7 +415,7 @@ put:
 }
 
 /**
- * moor_cmd_exec - moor_cmd_status() for whom an errno will do
+ * moor_cmd_exec - moor_cmd_status() for callers that need only an errno
  * @mdev: device
  * @cmd: a command structure
  * @len: size of it
@@ -436,7 +435,7 @@ int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 }
 
 /**
- * moor_cmdq_abort - wake everybody up after the device has died
+ * moor_cmdq_abort - wake all waiting issuers after the device has died
  * @mdev: dead device
  *
  * Tags are freed by their issuers as they wake.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The commands of HWI 8.4, typed. What makes an object fails on a dead device;
- * what ends one succeeds there, because nothing of it is in the device any more.
+ * The commands of HWI 8.4, typed. On a dead device, commands that make an object fail;
+ * those that end one succeed, because the device has no objects any more.
  */
 
 #include "moor.h"
 
 /*
- * The core has made sure that nothing uses the object. A device that refuses to
- * let go of it would go on using its memory, so it is stopped, and with it all
- * that it has: afterwards the memory may be freed in either case.
+ * The core has made sure that nothing uses the object. A device that refuses to let
+ * go of the object would go on using its memory, so the device is stopped, with all
+ * its objects: afterwards the memory may be freed in either case.
  */
 static void moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len,
 			 const char *refusal)
@@ -18,7 +18,7 @@ static void moor_cmd_end(struct moor_dev *mdev, const void *cmd, size_t len,
 		moor_hw_kill(mdev, refusal);
 }
 
-/* An answer that cannot be: what else it says is worth nothing either. */
+/* The device gave an impossible answer: nothing else that it says can be trusted. */
 static int moor_cmd_absurd(struct moor_dev *mdev, const char *what)
 {
 	moor_hw_kill(mdev, what);
@@ -175,7 +175,7 @@ int moor_cmd_create_qp(struct moor_dev *mdev, const struct moor_qp *qp,
  * moor_cmd_query_qp - what a queue pair is at the moment
  * @mdev: device
  * @qpn: its number
- * @out: filled in; its state is one that there is
+ * @out: filled in; its state is a valid one
  *
  * Return: 0 or an errno.
  */
@@ -227,7 +227,7 @@ int moor_cmd_create_srq(struct moor_dev *mdev, const struct moor_srq *srq)
 	return moor_cmd_exec(mdev, &cmd, sizeof(cmd), NULL, 0);
 }
 
-/* Filled in by the caller, but for the opcode. */
+/* The caller has filled in @cmd, except for the opcode. */
 int moor_cmd_modify_srq(struct moor_dev *mdev, struct moor_cmd_modify_srq *cmd)
 {
 	cmd->hdr.opcode = MOOR_CMD_MODIFY_SRQ;
@@ -312,11 +312,11 @@ int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
  * moor_cmd_mr_revoke - take keys away and fence what they were used for
  * @mdev: device
  * @cmd: the keys, from its first entry; the rest is filled in here
- * @count: of them
- * @busy: by bit, which were refused
+ * @count: number of keys
+ * @busy: bit n: key n was refused
  *
- * A key that the device does not know it has lost, and with it what a fence would
- * have waited for.
+ * A device that does not know a key has lost it, and with it the accesses that a
+ * fence would have waited for: it is stopped.
  *
  * Return: 0 or an errno; -EIO on a dead device, which fences everything.
  */
@@ -348,7 +348,7 @@ int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
  *
  * Context: also in reclaim. Allocates nothing, and waits for no other command.
  *
- * Return: 0 when nothing uses it any more, or an errno.
+ * Return: 0 when nothing uses that part any more, or an errno.
  */
 int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
 			   u64 length)
@@ -367,10 +367,10 @@ int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
  * moor_cmd_page_response - answer a page request
  * @mdev: device
  * @token: of the request
- * @resolved: else the page is not to be had
+ * @resolved: the page is there; false: it cannot be had
  *
- * Whether anybody still waits for it does not matter (HWI ODP-13). Who waits and is not
- * answered would wait for ever: a device that refuses otherwise is stopped.
+ * It does not matter if no QP waits for the answer any more (HWI ODP-13). A QP that waits
+ * and gets no answer waits for ever: a device that refuses for other reasons is stopped.
  */
 void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved)
 {

@@ -35,7 +35,7 @@ void rdma_restrack_add(struct rdma_restrack_entry *res);
 
 #define ib_umem_get_va			ib_umem_get
 
-/* The ABI's, whose names came later. */
+/* Bits of the ABI that were given names later. */
 #define IB_ODP_SUPPORT_FLUSH		BIT(6)
 #define IB_ODP_SUPPORT_ATOMIC_WRITE	BIT(7)
 
@@ -56,7 +56,7 @@ ib_umem_get_cq_buf_or_va(struct ib_device *device,
 	return ib_umem_get(device, addr, size, access);
 }
 
-/* Zero beyond what this driver knows, as extensible system calls ask for. */
+/* Bytes beyond what this driver knows must be 0, as in extensible system calls. */
 static inline int _ib_copy_validate_udata_in(struct ib_udata *udata, void *req,
 					     size_t kernel_size,
 					     size_t minimum_size)
@@ -116,7 +116,7 @@ ib_get_curr_port_state(struct net_device *netdev)
 	       IB_PORT_ACTIVE : IB_PORT_DOWN;
 }
 
-/* 6.12's core makes no port events of what becomes of the interface. */
+/* 6.12's core makes no port events when the interface changes. */
 struct moor_port_events {
 	struct notifier_block nb;
 	struct moor_function *function;
@@ -125,8 +125,8 @@ struct moor_port_events {
 };
 
 /*
- * The function's own: others, such as rxe, may have the interface too, so that the core
- * cannot tell. Its memory is freed behind a grace period.
+ * The function's own device. The core cannot find it by the interface, which others, such
+ * as rxe, may have too. The device's memory is freed after a grace period.
  */
 static inline struct ib_device *
 moor_port_device(const struct moor_function *function)
@@ -186,7 +186,7 @@ static inline int moor_resize_cq_op(struct ib_cq *ibcq, int cqe,
 	return moor_resize_cq(ibcq, cqe, udata);
 }
 
-/* Nobody tells a driver of 6.12 that a process closes: each MR has its fence. */
+/* 6.12 does not tell a driver that a process closes: each MR has its own fence. */
 #define MOOR_VERSION_OPS						\
 	.create_cq = moor_create_cq,					\
 	.reg_user_mr = moor_reg_user_mr,				\
@@ -239,11 +239,11 @@ moor_reg_user_mr_dmabuf_op(struct ib_pd *ibpd, u64 offset, u64 length,
 }
 
 /*
- * A process closes its context, or the device leaves it. The core is about to
- * destroy its objects one by one, and nobody else does anything with them: so
- * their keys are taken away together, many to a fence (HWI 6.5). Windows go
- * first, or they would make their MRs busy. What is busy all the same asks again
- * when its turn comes.
+ * A process closes its context, or the device leaves it. The core is about to destroy
+ * the process's objects one by one, and no other task uses them (hw_destroy_rwsem is
+ * held): so their keys are taken away together, many to a fence (HWI 6.5). Windows go
+ * first, or they would make their MRs busy. A key that is busy all the same is revoked
+ * again when its object is destroyed.
  */
 static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 {
@@ -261,7 +261,7 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 			moor_revocation_add(&mw->exit, mw->key, &mws);
 		} else if (uobj_get_object_id(uobj) == UVERBS_OBJECT_MR) {
 			mr = to_mmr(uobj->object);
-			/* The owner of a dma-buf may have been quicker: one by one. */
+			/* Later, one by one: a dma-buf's owner may have been quicker. */
 			if (mr->type == MOOR_MRC_TYPE_INVALID ||
 			    moor_reg_is_dmabuf(&mr->reg))
 				continue;
@@ -273,7 +273,7 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 	moor_keys_revoke(mdev, &mws);
 }
 
-/* uverbs asks for create_cq on its write() path, for the other on ioctl(). */
+/* uverbs uses create_cq on its write() path and create_user_cq on ioctl(). */
 #define MOOR_VERSION_OPS						\
 	.uverbs_robust_udata = 1,					\
 	.create_cq = moor_create_cq,					\

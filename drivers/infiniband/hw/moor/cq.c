@@ -35,9 +35,9 @@ static int moor_cq_respond(struct moor_cq *cq, struct ib_udata *udata)
 }
 
 /*
- * On return nobody who tells knows the CQ any more. Its completions come through
- * its own EQ and its errors through the asynchronous one; but a device may err,
- * and name it in any.
+ * On return no event handler and no work uses the CQ any more. Completions come through
+ * the CQ's own EQ and errors through the asynchronous one; but a device may err, and
+ * name the CQ in any EQ.
  */
 static void moor_cq_forget(struct moor_dev *mdev, struct moor_cq *cq)
 {
@@ -80,8 +80,8 @@ int moor_cq_enter(struct moor_dev *mdev, struct moor_cq *cq, u8 log_cqe)
  * @mdev: device
  * @cq: CQ whose creation cannot fail any more
  *
- * A device may name it while it is being made. If that fails the core frees it, and
- * does not ask who has been told of it: an event of a process's CQ is in a list then.
+ * A device may name the CQ while it is being made. If its creation then fails, the core
+ * frees it without looking for its events, but those of a process's CQ are in a list.
  */
 void moor_cq_reveal(struct moor_dev *mdev, struct moor_cq *cq)
 {
@@ -183,7 +183,7 @@ int moor_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 		return err;
 	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
 		return -EINVAL;
-	/* While it can fail still. */
+	/* Respond now, while the resize can still fail. */
 	err = ib_respond_empty_udata(udata);
 	if (err)
 		return err;
@@ -245,8 +245,8 @@ int moor_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 		moor_ring_unpin(mdev, &cq->ring);
 	} else {
 		/*
-		 * irq_poll_disable() waits till a handler has said
-		 * irq_poll_complete(), after which it asks for the next event.
+		 * irq_poll_disable() waits till a handler has called
+		 * irq_poll_complete(), but the handler arms the CQ after that.
 		 */
 		if (ibcq->poll_ctx == IB_POLL_SOFTIRQ)
 			synchronize_rcu();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debugfs, in moor/<PCI function>/, as verbs devices are renamed: "mr" lists the live
- * MRs with their context entries and the shapes of their tables, "windows" the bound
- * windows and whose they are, "refusals" the last registrations that failed;
+ * debugfs, in moor/<PCI function>/, because verbs devices can be renamed: "mr" lists the
+ * live MRs with their context entries and the shapes of their tables, "windows" the bound
+ * windows and their owners, "refusals" the last registrations that failed;
  * "command_timeout_ms" may be changed.
  */
 
@@ -121,7 +121,7 @@ static int moor_windows_seq_show(struct seq_file *seq, void *v)
 		return SEQ_SKIP;
 	line.mr_key = info.key;
 	err = moor_windows_visit(mdev, info.key, moor_window_show, &line);
-	/* Gone meanwhile, or of a device that has no windows. */
+	/* The MR is gone meanwhile, or the device has no windows. */
 	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
 }
 

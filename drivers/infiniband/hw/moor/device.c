@@ -18,7 +18,7 @@
 			 RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP |		\
 			 RDMA_CORE_CAP_ETH_AH)
 
-/* What takes MADs, and with them the GSI QP. */
+/* Capabilities that need MADs, and with them the GSI QP. */
 #define MOOR_CORE_CM	(RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_CM |	\
 			 RDMA_CORE_CAP_AF_IB)
 
@@ -94,7 +94,7 @@ static void moor_query_odp(const struct moor_caps *caps,
 	if (caps->features & MOOR_FEATURE_XRC)
 		odp->per_transport_caps.xrc_odp_caps =
 			odp->per_transport_caps.rc_odp_caps;
-	/* Who receives there cannot make the sender wait (HWI ODP-15). */
+	/* A UC receiver cannot make the sender wait (HWI ODP-15). */
 	odp->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
 	if (caps->features & MOOR_FEATURE_UD)
 		odp->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
@@ -112,7 +112,7 @@ static int moor_query_device(struct ib_device *ibdev,
 	err = ib_is_udata_in_empty(udata);
 	if (err)
 		return err;
-	/* The register traps: it is read for who asks. */
+	/* A read of the register traps: only for callers that ask for it. */
 	if (udata && udata->outlen) {
 		if (moor_is_dead(mdev))
 			return -EIO;
@@ -300,13 +300,13 @@ const struct ib_device_ops moor_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_xrcd, moor_xrcd, ibxrcd),
 };
 
-/* Of a device that asks for pages. */
+/* Operations of a device that asks for pages. */
 const struct ib_device_ops moor_odp_ops = {
 	.advise_mr = moor_advise_mr,
 	.fill_stat_mr_entry = moor_fill_stat_mr_entry,
 };
 
-/* Of a device that has shared receive queues. */
+/* Operations of a device that has shared receive queues. */
 const struct ib_device_ops moor_srq_ops = {
 	.create_srq = moor_create_srq,
 	.destroy_srq = moor_destroy_srq,
@@ -315,19 +315,19 @@ const struct ib_device_ops moor_srq_ops = {
 	.query_srq = moor_query_srq,
 };
 
-/* Of a device that has datagrams. */
+/* Operations of a device that has datagrams. */
 const struct ib_device_ops moor_mcast_ops = {
 	.attach_mcast = moor_attach_mcast,
 	.detach_mcast = moor_detach_mcast,
 };
 
-/* Of a device that has extended reliable connections. */
+/* Operations of a device that has extended reliable connections. */
 const struct ib_device_ops moor_xrc_ops = {
 	.alloc_xrcd = moor_alloc_xrcd,
 	.dealloc_xrcd = moor_dealloc_xrcd,
 };
 
-/* Of a device that moderates events. */
+/* Operations of a device that moderates events. */
 const struct ib_device_ops moor_moderation_ops = {
 	.modify_cq = moor_modify_cq,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * On-NIC memory (HWI 7.3): handed out in pages, cleared, mapped by its process
- * and registered like other memory, but that nothing is pinned for it.
+ * and registered like other memory, except that nothing is pinned.
  */
 
 #include <linux/bitmap.h>
@@ -78,14 +78,14 @@ void moor_dm_free_pages(struct moor_dev *mdev, u32 first, u32 num)
 	spin_unlock(&pool->lock);
 }
 
-/* What the owner before left there is nobody's business. */
+/* Clear pages, so that their next owner does not see what the last one left. */
 static void moor_dm_clear(struct moor_dev *mdev, u32 first, u32 num)
 {
 	memset_io(mdev->dm.mem + (size_t)first * MOOR_PAGE_SIZE, 0,
 		  (size_t)num * MOOR_PAGE_SIZE);
 	/*
-	 * Out of this CPU's write-combining buffers, and into the device, before
-	 * the process or the NIC writes there (HWI ORD-2).
+	 * The zeros go out of this CPU's write-combining buffers, and into the
+	 * device, before the process or the NIC writes there (HWI ORD-2).
 	 */
 	wmb();
 	moor_read32(mdev->regs, MOOR_REG_FENCE);
@@ -140,8 +140,8 @@ free_dm:
  * @attr: length in bytes, and the log2 of the alignment
  * @attrs: MOOR_ATTR_ALLOC_DM_RESP, out
  *
- * Return: zeroed memory; -EOPNOTSUPP if the NIC has none; -EINVAL for what it
- * could not have even if all were free; -ENOMEM.
+ * Return: zeroed memory; -EOPNOTSUPP if the NIC has none; -EINVAL for a size, alignment
+ * or flag that is impossible even if all were free; -ENOMEM.
  */
 struct ib_dm *moor_alloc_dm(struct ib_device *ibdev,
 			    struct ib_ucontext *ibuctx,
@@ -182,10 +182,10 @@ struct ib_dm *moor_alloc_dm(struct ib_device *ibdev,
 
 /**
  * moor_dealloc_dm - take on-NIC memory back
- * @ibdm: on-NIC memory without MRs, which the core has seen to
+ * @ibdm: on-NIC memory without MRs, as the core has checked
  * @attrs: unused
  *
- * Return: 0. Pages that are still mapped stay taken until they are not.
+ * Return: 0. Pages that are still mapped stay taken until they are unmapped.
  */
 int moor_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 {
@@ -196,7 +196,7 @@ int moor_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 	return 0;
 }
 
-/* The range is inside the pages of @dm: the core has compared it with them. */
+/* The range is inside the pages of @dm: the core has checked that. */
 static void moor_dm_translate(const struct moor_dm *dm, u64 offset,
 			      struct moor_xlat *xlat)
 {
@@ -219,7 +219,7 @@ static void moor_dm_translate(const struct moor_dm *dm, u64 offset,
  * @attr: offset, length and access flags; addresses count from 0
  * @attrs: of the call
  *
- * Of no bytes it may be: then its key is one that the device does not know.
+ * The length may be 0: then the device does not know the MR's key.
  *
  * Return: the MR; -EINVAL; -EOPNOTSUPP for a flag we do not have; -ENOMEM; -EIO on
  * a dead device.

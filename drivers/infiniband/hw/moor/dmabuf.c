@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dma-buf: memory that the driver of another device has given to the process, as a
- * file. Where it may move, dmabuf_move.c follows it. Elsewhere it stays where it is
+ * file. Where a buffer may move, dmabuf_move.c follows it. Elsewhere it stays in place
  * while it is registered, but its owner may take it back at any time: then the key is
- * taken away, as if it were deregistered, and stays the MR's, of no use, until it is.
- * Such MRs are not registered anew (rereg.c).
+ * revoked, as in deregistering. The key stays the MR's, of no use, until the MR is
+ * deregistered. Such MRs are not re-registered (rereg.c).
  *
- * The buffer's reservation lock decides who comes first, its owner or who
- * deregisters. The fence is waited for under it.
+ * The buffer's reservation lock serialises its owner and the task that deregisters.
+ * The fence is waited for under that lock.
  */
 
 #include <linux/dma-buf.h>
@@ -15,10 +15,10 @@
 #include "moor.h"
 #include "trace.h"
 
-/* Windows would outlast what the owner takes back; the core lets neither pass. */
+/* Windows would outlast what the owner takes back; the core lets neither flag pass. */
 #define MOOR_ACCESS_NO_DMABUF	(IB_ACCESS_MW_BIND | IB_ZERO_BASED)
 
-/* Once for an MR, with the reservation lock; at the latest when it is let go. */
+/* Called once for an MR, with the reservation lock; at the latest when the MR goes. */
 static void moor_dmabuf_taken_back(void *private)
 {
 	struct moor_mr *mr = private;
@@ -31,12 +31,12 @@ static void moor_dmabuf_taken_back(void *private)
 }
 
 /**
- * moor_dmabuf_let_go - end the use of a buffer's memory, if it is one
+ * moor_dmabuf_let_go - end the use of a dma-buf, if the memory is one
  * @reg: registration of an MR
  *
- * Its key is taken away, unless the owner of the buffer was quicker.
+ * The MR's key is revoked, unless the owner of the buffer was quicker.
  *
- * Return: whether it is one
+ * Return: whether the memory is a dma-buf's
  */
 bool moor_dmabuf_let_go(const struct moor_registration *reg)
 {
@@ -49,7 +49,7 @@ bool moor_dmabuf_let_go(const struct moor_registration *reg)
 	return true;
 }
 
-/* Takes the reservation lock, unless it fails. */
+/* Returns with the reservation lock held, unless it fails. */
 static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
 				    struct moor_registration *reg, int fd)
 {
@@ -92,7 +92,7 @@ static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_mr *mr, int fd,
 	return err;
 }
 
-/* Also one that cannot move, or there would be two kinds where there can be one. */
+/* Where buffers may move, those that cannot are treated alike: one kind, not two. */
 static int moor_dmabuf_take(struct moor_dev *mdev, struct moor_ucontext *uctx,
 			    struct moor_mr *mr, int fd, struct moor_refusal *why)
 {
@@ -105,8 +105,8 @@ static int moor_dmabuf_take(struct moor_dev *mdev, struct moor_ucontext *uctx,
 }
 
 /*
- * The core says EINVAL, too, to a range that is not inside the buffer, as it does to a
- * flag or to a file of another kind.
+ * The core gives -EINVAL for a range outside the buffer, but also for a flag or for a
+ * file of another kind. So the range is checked here.
  */
 static int moor_dmabuf_check_range(int fd, struct moor_refusal *why)
 {
@@ -172,15 +172,15 @@ static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd,
  * @ibpd: protection domain
  * @offset: first byte in the buffer
  * @length: bytes
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @fd: the buffer
  * @access: IB_ACCESS_*
  * @attrs: of the call
  *
- * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf, -EFAULT if
- * it is too short; -EINVAL for an impossible range or a combination of rights that IBA
- * forbids; -EOPNOTSUPP for a flag that such memory does not have; what the owner of the
- * buffer gives; -ENOMEM; -EIO on a dead device.
+ * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf, -EFAULT if the
+ * buffer is too short; -EINVAL for an impossible range or a combination of rights that
+ * IBA forbids; -EOPNOTSUPP for a flag that is not allowed for a dma-buf; the error of
+ * the buffer's owner; -ENOMEM; -EIO on a dead device.
  */
 struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 				      u64 length, u64 iova, int fd, int access,

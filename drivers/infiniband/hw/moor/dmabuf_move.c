@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dma-buf, where its owner may move it (Documentation/on-demand-paging.rst, "Buffers
- * that move"): all of it is mapped or nothing. When it moves it is unmapped, and the
- * device's next access, a page request, maps it again. When that fails it is over for
- * good, and the key is taken away.
+ * that move"): all of it is mapped or nothing. When the buffer moves it is unmapped, and
+ * the device's next access, a page request, maps it again. When mapping fails, the
+ * registration is over for good, and its key is revoked.
  *
- * The buffer's reservation lock decides who comes first: its owner, who deregisters,
- * or who maps. With it the device may be waited for, and nobody else.
+ * The buffer's reservation lock serialises its owner, the task that deregisters and
+ * tasks that map. Under that lock only the device may be waited for.
  */
 
 #include <linux/dma-buf.h>
@@ -29,7 +29,7 @@ static u64 moor_dmabuf_pages(const struct moor_registration *reg)
 				PAGE_SIZE);
 }
 
-/* The table has room for what the owner promised, in whole pages. */
+/* The table has room for the registered length in whole pages, no more and no less. */
 static int moor_dmabuf_check_list(const struct moor_registration *reg)
 {
 	const struct sg_table *sgt = &reg->umem->sgt_append.sgt;
@@ -64,7 +64,7 @@ static int moor_dmabuf_map(struct moor_dmabuf *dmabuf)
 	return err;
 }
 
-/* A device that does not forget is stopped, which fences everything. */
+/* A device that does not forget the buffer is stopped, which fences everything. */
 static void moor_dmabuf_unmap(struct moor_dmabuf *dmabuf)
 {
 	struct moor_dev *mdev = moor_dmabuf_dev(dmabuf);
@@ -80,13 +80,13 @@ static void moor_dmabuf_unmap(struct moor_dmabuf *dmabuf)
 	atomic64_add(moor_dmabuf_pages(reg), &dmabuf->counters.invalidations);
 }
 
-/* Its owner moves it, or takes it back. */
+/* The owner moves the buffer, or takes it back. Called with the reservation lock. */
 static void moor_dmabuf_moved(struct dma_buf_attachment *attach)
 {
 	struct ib_umem_dmabuf *umem = attach->importer_priv;
 	struct moor_dmabuf *dmabuf = umem->private;
 
-	/* Before it is registered there is nothing to unmap. */
+	/* Before the buffer is registered there is nothing to unmap. */
 	if (dmabuf && dmabuf->mapped)
 		moor_dmabuf_unmap(dmabuf);
 }
@@ -96,7 +96,7 @@ static const struct dma_buf_attach_ops moor_dmabuf_ops = {
 	.invalidate_mappings = moor_dmabuf_moved,
 };
 
-/* For good: nothing that comes later reaches it. */
+/* End the registration for good: nothing maps the buffer later. */
 static void moor_dmabuf_revoke(struct moor_dmabuf *dmabuf)
 {
 	struct moor_dev *mdev = moor_dmabuf_dev(dmabuf);
@@ -111,7 +111,7 @@ static void moor_dmabuf_revoke(struct moor_dmabuf *dmabuf)
  * moor_dmabuf_end - end the use of a buffer that may move
  * @dmabuf: of an MR that is deregistered
  *
- * Afterwards the device uses it no more, and nobody maps it.
+ * Afterwards the device does not use the buffer, and no task maps it.
  */
 void moor_dmabuf_end(struct moor_dmabuf *dmabuf)
 {
@@ -140,10 +140,10 @@ void moor_dmabuf_put(struct moor_dmabuf *dmabuf)
  * moor_dmabuf_get - the buffer behind a key
  * @mdev: device
  * @key: of an MR
- * @pdn: protection domain of who asks
+ * @pdn: protection domain of the caller, or MOOR_PDN_ANY
  *
- * Return: it, for moor_dmabuf_put(); or as moor_paged_mr(), to which an MR of a
- * process's memory is one that is not paged here.
+ * Return: the buffer, to be put with moor_dmabuf_put(); or an error as of
+ * moor_paged_mr(), -EINVAL also for an MR of a process's memory.
  */
 struct moor_dmabuf *moor_dmabuf_get(struct moor_dev *mdev, u32 key, u32 pdn)
 {
@@ -163,8 +163,8 @@ struct moor_dmabuf *moor_dmabuf_get(struct moor_dev *mdev, u32 key, u32 pdn)
 }
 
 /*
- * What moves the buffer may not have come to its end. Without the lock, or who
- * deregisters would wait, too; with it there is rarely anything left to wait for.
+ * A move of the buffer may still be under way: wait for it without the lock, or a task
+ * that deregisters would wait too. Once locked, there is rarely more to wait for.
  */
 static int moor_dmabuf_lock_settled(struct moor_dmabuf *dmabuf)
 {
@@ -178,7 +178,7 @@ static int moor_dmabuf_lock_settled(struct moor_dmabuf *dmabuf)
 	return 0;
 }
 
-/* Who calls has a signal: that says nothing of the buffer. */
+/* The caller has a signal: that says nothing about the buffer. */
 static bool moor_dmabuf_is_interrupted(int err)
 {
 	return err == -EINTR || err == -ERESTARTSYS;
@@ -189,10 +189,10 @@ static bool moor_dmabuf_is_interrupted(int err)
  * @dmabuf: buffer
  * @fresh: pages that were entered
  *
- * Context: process, without locks; sleeps as long as others like
+ * Context: process, without locks; sleeps as long as the buffer's owner takes
  *
- * Return: 0; -ENODEV if it is over; -EINTR or -ERESTARTSYS, which change nothing; or
- * why it could not be mapped, which ends it.
+ * Return: 0; -ENODEV if the registration is over; -EINTR or -ERESTARTSYS, which change
+ * nothing; or why the buffer could not be mapped, which ends the registration.
  */
 int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 {
@@ -238,7 +238,7 @@ static int moor_dmabuf_attach(struct moor_dev *mdev, struct moor_mr *mr, int fd)
 	return 0;
 }
 
-/* What its owner refuses the caller is told. Then it may move. */
+/* The first mapping: its error goes to the caller. Afterwards the buffer may move. */
 static int moor_dmabuf_begin(struct moor_dev *mdev, struct moor_mr *mr,
 			     struct moor_refusal *why)
 {
@@ -251,7 +251,7 @@ static int moor_dmabuf_begin(struct moor_dev *mdev, struct moor_mr *mr,
 	if (err)
 		goto unlock;
 	err = moor_mr_enter(mdev, mr, why);
-	/* Nothing stays mapped that would not be unmapped as the buffer moves. */
+	/* A move unmaps the buffer only with @private set: without, leave it unmapped. */
 	if (err)
 		ib_umem_dmabuf_unmap_pages(to_ib_umem_dmabuf(mr->reg.umem));
 	else

@@ -25,7 +25,7 @@ void moor_db_destroy(struct moor_dev *mdev)
 }
 
 /**
- * moor_db_alloc_page - take a doorbell page that nobody has
+ * moor_db_alloc_page - take a doorbell page that is free
  * @mdev: device
  * @index: filled in
  *

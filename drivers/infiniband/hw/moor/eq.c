@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts and event queues (HWI 9). EQ 0 brings asynchronous events on
- * vector 1; each completion vector has an EQ and an interrupt of its own, and if
- * there are enough so has EQ 1, which brings page requests.
+ * vector 1; each completion vector has an EQ and an interrupt of its own. EQ 1, which
+ * brings page requests, has an interrupt of its own if there are enough vectors.
  */
 
 #include <linux/interrupt.h>
@@ -17,8 +17,8 @@
 #define MOOR_EQ_BUDGET		128	/* events at a time with interrupts off */
 
 /*
- * A device may name a CQ in an event queue that is not the CQ's, of which we do not have
- * the lock.
+ * A device may name a CQ in an event queue that is not the CQ's. Such an event is passed
+ * over, because the lock of the CQ's own event queue is not held.
  */
 static void moor_cq_completion(struct moor_eq *eq, u32 cqn)
 {
@@ -50,12 +50,12 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 	struct moor_qp *qp = moor_qp_find(mdev, qpn);
 	struct ib_event event = { .device = &mdev->ibdev, .event = type };
 
-	/* The core is making it yet, and its user has never heard of it. */
+	/* The core is still making the QP, and its user does not know it yet. */
 	if (!qp || !READ_ONCE(qp->left_reset))
 		return;
 	/*
-	 * Its queue is not flushed (HWI WQ-5), so that who drains it would wait for ever;
-	 * and who cannot reach a queue of ours, or finds no sense in it, can do no more.
+	 * The QP's queue is not flushed (HWI WQ-5): a task that drains it would wait for
+	 * ever. A device that cannot read or understand a kernel queue is of no use.
 	 */
 	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_FATAL)
 		moor_hw_kill_later(mdev);
@@ -111,7 +111,7 @@ static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 		return true;
 	case MOOR_EVENT_PORT_UP:
 	case MOOR_EVENT_PORT_DOWN:
-		/* Which of the two it is now, STATUS says. */
+		/* STATUS tells which of the two holds now. */
 		moor_hw_look_soon(mdev);
 		return true;
 	case MOOR_EVENT_DEVICE_FATAL:
@@ -146,8 +146,8 @@ static void moor_eq_ring(struct moor_eq *eq)
 }
 
 /*
- * Events that are of another queue are passed over: the destroy functions wait
- * for the queues that may name their objects, and for no others.
+ * Events of a type that belongs to another queue are passed over: the destroy functions
+ * wait only for the queues that may name their objects.
  */
 static void moor_eq_handle(struct moor_eq *eq, const struct moor_eqe *eqe)
 {
@@ -174,7 +174,7 @@ static bool moor_eq_poll(struct moor_eq *eq)
 	u32 left = MOOR_EQ_BUDGET;
 	unsigned long flags;
 
-	/* A device that is stopped says nothing that counts. */
+	/* Events of a dead device do not count. */
 	if (moor_is_dead(eq->mdev))
 		return true;
 	spin_lock_irqsave(&eq->lock, flags);
@@ -217,8 +217,8 @@ static void moor_eq_work(struct work_struct *work)
  * moor_eq_drain - handle what the device has said until now
  * @eq: event queue
  *
- * Its interrupt may be on its way yet. No more than a ring is waited for: one that
- * does not end is a lie.
+ * The interrupt for these events may still be on its way. At most one ring of events is
+ * handled: a device that sends more without end is broken.
  */
 void moor_eq_drain(struct moor_eq *eq)
 {
@@ -229,17 +229,17 @@ void moor_eq_drain(struct moor_eq *eq)
 }
 
 /**
- * moor_eq_sync - wait until nobody uses what an event of this queue named
+ * moor_eq_sync - wait until no handler uses what an event of this queue named
  * @eq: event queue
  *
- * A CQ or QP that is looked up for an event is used there and not kept: who has
- * taken it out of its xarray may free it afterwards.
+ * An event handler looks up a CQ or QP, uses it and does not keep it: a caller that has
+ * taken the object out of its xarray may free it after this wait.
  */
 void moor_eq_sync(struct moor_eq *eq)
 {
 	synchronize_irq(eq->irq);
 	flush_work(&eq->work);
-	/* moor_eq_drain() handles events of others, too, and is neither of the two. */
+	/* moor_eq_drain() handles events outside interrupt and work, under the lock. */
 	spin_lock_irq(&eq->lock);
 	spin_unlock_irq(&eq->lock);
 }
@@ -296,7 +296,7 @@ int moor_eqs_init(struct moor_dev *mdev)
 	u32 i = 0;
 	int err = 0;
 
-	/* First, and last to go: whose guest it is looks at it, too. */
+	/* Made first, destroyed last: async_eq's interrupt may handle it as a guest. */
 	if (moor_has_odp(mdev))
 		err = moor_eq_create(mdev, &mdev->page_eq, MOOR_EQ_PAGE_REQUEST,
 				     MOOR_PAGE_LOG_EQE);
@@ -357,7 +357,7 @@ static int moor_eq_request_irq(struct moor_dev *mdev, struct moor_eq *eq,
 			   eq);
 }
 
-/* Page requests have the last vector, or are the asynchronous events' guests. */
+/* page_eq has the last vector or, if there are too few, is the guest of async_eq. */
 static int moor_page_eq_request_irq(struct moor_dev *mdev, u16 vector)
 {
 	if (!moor_has_odp(mdev))

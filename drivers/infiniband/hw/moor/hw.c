@@ -20,7 +20,7 @@
  * moor_hw_identify - check that this is a Moor NIC of a version we speak
  * @mdev: device
  *
- * The PCI IDs are from a range for experiments, so that a stranger may answer:
+ * The PCI IDs are from a range for experiments, so that another device may answer:
  * nothing is written before MAGIC has been seen.
  *
  * Return: 0, or -ENODEV.
@@ -73,12 +73,12 @@ int moor_hw_reset(struct moor_dev *mdev)
 
 /**
  * struct moor_hw_cap - a register of four bytes, and what it may show (HWI 4)
- * @name: of it
+ * @name: name of the register
  * @reg: its offset
- * @field: where &struct moor_caps has it
- * @least: that it may show
- * @most: that it may show
- * @feature: without which it means nothing, or 0
+ * @field: offset of its value in &struct moor_caps
+ * @least: lowest valid value
+ * @most: highest valid value
+ * @feature: feature without which the register reads 0; 0 if it needs none
  */
 struct moor_hw_cap {
 	const char *name;
@@ -279,7 +279,7 @@ int moor_hw_alloc_doze(struct moor_dev *mdev)
 		return -ENOMEM;
 	}
 	mdev->doze = page_address(page);
-	/* With DMA debugging everything needs syncing: there nobody can tell. */
+	/* With DMA debugging all memory needs syncing, so the test would tell nothing. */
 	if (!IS_ENABLED(CONFIG_DMA_API_DEBUG) &&
 	    dma_need_sync(&mdev->pdev->dev, mdev->doze_dma)) {
 		dev_err(&mdev->pdev->dev,
@@ -301,8 +301,8 @@ void moor_hw_free_doze(struct moor_dev *mdev)
  * moor_hw_enable - hand the rings to the device and start it
  * @mdev: device, freshly reset
  *
- * Return: 0, or -EIO with the device's reason in the log: it may master the bus then,
- * and is to be killed.
+ * Return: 0, or -EIO with the device's reason in the log: the device may master the bus
+ * then, and the caller has to kill it.
  */
 int moor_hw_enable(struct moor_dev *mdev)
 {
@@ -334,7 +334,7 @@ static u32 moor_hw_status(struct moor_dev *mdev)
 	       ~0U : moor_read32(mdev->regs, MOOR_REG_STATUS);
 }
 
-/* In all ones FATAL is among them. */
+/* A status of all ones has the bit FATAL, too. */
 static bool moor_status_is_failure(u32 status)
 {
 	return status & MOOR_STATUS_FATAL || !(status & MOOR_STATUS_ENABLED);
@@ -352,8 +352,8 @@ bool moor_hw_has_failed(struct moor_dev *mdev)
 }
 
 /*
- * Bus mastering off, and seen to be off: no DMA is under way afterwards. The PCI core
- * looks for less than a second, and a read that is never answered may take four.
+ * Turn bus mastering off and wait until no DMA is under way. The PCI core waits for less
+ * than a second, but a read that is never answered may take four.
  */
 static void moor_hw_stop_dma(struct moor_dev *mdev)
 {
@@ -362,7 +362,7 @@ static void moor_hw_stop_dma(struct moor_dev *mdev)
 
 	pci_clear_master(mdev->pdev);
 	pci_read_config_word(mdev->pdev, PCI_COMMAND, &command);
-	/* Off the bus: nothing of it arrives any more. */
+	/* The device is off the bus: none of its DMA arrives any more. */
 	if (PCI_POSSIBLE_ERROR(command))
 		return;
 	if (read_poll_timeout(pci_wait_for_pending_transaction, quiet, quiet, 0,
@@ -370,7 +370,7 @@ static void moor_hw_stop_dma(struct moor_dev *mdev)
 		dev_warn(&mdev->pdev->dev, "transactions remain pending\n");
 }
 
-/* Of a channel that is frozen no BAR may be touched: not everywhere harmless. */
+/* No BAR may be touched while the PCI channel is frozen: not harmless everywhere. */
 static void moor_hw_stop(struct moor_dev *mdev, const char *why)
 {
 	bool frozen = pci_channel_offline(mdev->pdev);
@@ -387,12 +387,12 @@ static void moor_hw_stop(struct moor_dev *mdev, const char *why)
 /**
  * moor_hw_kill - end all DMA of the device for good
  * @mdev: device
- * @why: for the log, a text that stays; NULL if it was asked for
+ * @why: for the log, a text that stays valid; NULL if the kill was asked for
  *
  * Afterwards every command fails and all teardown succeeds without asking the
- * device: nothing that is unpinned later can be touched by it, and nothing of it
- * is touched any more. Returns when that holds, whoever did it. What was not asked
- * for is what the function recovers from, as a new device.
+ * device: the device cannot touch memory that is unpinned later, and the driver does
+ * not touch the device any more. Returns when that holds, even if another task does
+ * the killing. If the kill was not asked for, the function recovers, as a new device.
  *
  * Context: process; sleeps.
  */
@@ -409,12 +409,12 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 		moor_hw_stop(mdev, why);
 		netif_carrier_off(mdev->netdev);
 		mdev->why = why;
-		/* Pairs with moor_is_dead(): who sees it may unpin. */
+		/* Pairs with moor_is_dead(): a task that sees @dead may unpin. */
 		smp_store_release(&mdev->dead, true);
 		moor_cmdq_abort(mdev);
 		moor_cqs_wake(mdev);
 		moor_kernel_qps_wake(mdev);
-		/* Fails before registration: then nobody is listening. */
+		/* Fails before registration: then there are no listeners. */
 		if (ib_device_try_get(&mdev->ibdev)) {
 			ib_dispatch_event(&event);
 			ib_device_put(&mdev->ibdev);
@@ -426,8 +426,8 @@ void moor_hw_kill(struct moor_dev *mdev, const char *why)
 }
 
 /*
- * STATUS alone makes the interface's carrier, and the core makes the port of that.
- * Does the device work? One that does not has no link, whatever its bits say.
+ * Does the device work? Also sets the interface's carrier, from STATUS alone; the core
+ * makes the port's state from that. A device that does not work counts as without link.
  */
 static bool moor_hw_look(struct moor_dev *mdev)
 {
@@ -449,8 +449,8 @@ static bool moor_hw_look(struct moor_dev *mdev)
  * moor_hw_watch - look after an enabled device, now and from now on
  * @mdev: device
  *
- * A device that dies while nobody issues a command would go unnoticed by those
- * who wait for completions of their work requests.
+ * Without it, users that wait for completions of their work requests would not notice
+ * that the device dies while no command is issued.
  */
 void moor_hw_watch(struct moor_dev *mdev)
 {

@@ -8,7 +8,7 @@
 
 #include "moor.h"
 
-/* Has he asked since he was told, and somebody to be told of? */
+/* Is the CQ armed since the last call, and does any queue pair complete to it? */
 static bool moor_cq_is_awaited(struct moor_kernel_cq *kcq)
 {
 	kcq->untold = !kcq->num_qps;
@@ -19,14 +19,14 @@ static bool moor_cq_is_awaited(struct moor_kernel_cq *kcq)
  * moor_cq_tell - tell a user that there is something to poll
  * @cq: completion queue, of the kernel or not
  *
- * A user in the kernel only if he has asked since he was told, as the device has to know,
- * but may not; what a process has asked for only the device knows. And not as long as
- * no queue pair completes there: ib_free_cq() ends the polling, and frees what that needs,
- * before the driver hears that the CQ goes. Who is not told for that reason is when the
- * next one comes.
+ * The handler of a kernel CQ is called only if the CQ was armed since the last call, even
+ * if the device sends more events; what a process has armed only the device knows. And it
+ * is not called while no queue pair completes to the CQ: ib_free_cq() ends the polling,
+ * and frees what polling needs, before the driver learns that the CQ goes. A call that is
+ * left out for this reason is made up for when a queue pair is added (moor_cq_add()).
  *
- * Context: with the lock of the CQ's event queue: nobody's handler is called twice at a
- * time, and who has held the lock knows that it is not being called.
+ * Context: with the lock of the CQ's event queue. So a handler never runs twice at a
+ * time, and a task that takes the lock knows that the handler is not running.
  */
 void moor_cq_tell(struct moor_cq *cq)
 {
@@ -38,8 +38,8 @@ void moor_cq_tell(struct moor_cq *cq)
 }
 
 /*
- * What no event tells: who posts to a dead device, kills it, or does anything else that a
- * user calls, leaves it to this work. No user expects to be called from there.
+ * Calls the handler where no event does. A task that posts to a dead device, kills the
+ * device or is in any other verb queues this work: no user expects a call from a verb.
  */
 static void moor_cq_wake_work(struct work_struct *work)
 {
@@ -112,7 +112,7 @@ void moor_destroy_kernel_cq(struct moor_cq *cq)
 	moor_kernel_ring_free(mdev, &cq->kernel.ring);
 }
 
-/* While its ring is with the device nothing is stored (HWI CQ-17). */
+/* Stores nothing while the device moves the CQ to another ring (HWI CQ-17). */
 static void moor_kernel_cq_store(struct moor_dev *mdev,
 				 struct moor_kernel_cq *kcq)
 {
@@ -126,7 +126,7 @@ static void moor_kernel_cq_store(struct moor_dev *mdev,
  * @cq: completion queue
  * @cqe: entries asked for
  *
- * The command copies what is not polled yet, so nobody polls until it is done.
+ * The command copies the CQEs not polled yet, so polls find nothing until it is done.
  *
  * Return: 0 or an errno, with the old ring in place.
  */
@@ -163,7 +163,7 @@ int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
 	moor_kernel_cq_store(mdev, kcq);
 	spin_unlock_irq(&kcq->lock);
 	mutex_unlock(&cq->resize_lock);
-	/* Who polled meanwhile found nothing. */
+	/* Polls in the meantime found nothing: have the user poll again. */
 	queue_work(moor_wq, &kcq->wake);
 	moor_kernel_ring_free(mdev, &ring);
 	return err;
@@ -189,7 +189,7 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&kcq->lock, irqs);
 	seq = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, kcq->arm) + 1;
-	/* A request for any completion that waits still is not narrowed. */
+	/* A pending request for any completion is not narrowed to solicited ones. */
 	if (kcq->armed && FIELD_GET(MOOR_DB_CQ_ARM, kcq->arm) == MOOR_CQ_ARM_ANY)
 		solicited = false;
 	kcq->arm = FIELD_PREP(MOOR_DB_CQ_ARM, solicited ? MOOR_CQ_ARM_SOLICITED :
@@ -197,7 +197,7 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 		   FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, (u64)seq);
 	WRITE_ONCE(kcq->armed, true);
 	moor_kernel_cq_store(mdev, kcq);
-	/* The request first, then a look: one of the two sides sees a CQE. */
+	/* Arm, then look: a new CQE is found here, or the device sends an event. */
 	mb();
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && moor_cq_has_work(cq);
 	spin_unlock_irqrestore(&kcq->lock, irqs);
@@ -208,14 +208,14 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
  * moor_cqs_wake - have all users in the kernel told that the device has died
  * @mdev: dead device
  *
- * They wait for completions, which poll.c has for them from now on.
+ * The users wait for completions, which poll.c gives them from now on.
  */
 void moor_cqs_wake(struct moor_dev *mdev)
 {
 	struct moor_cq *cq;
 	unsigned long cqn;
 
-	/* Whoever frees one has to take the lock first (moor_cq_forget()). */
+	/* A CQ is freed only after moor_cq_forget() has erased it under this lock. */
 	xa_lock(&mdev->cqs);
 	xa_for_each(&mdev->cqs, cqn, cq)
 		if (!cq->uctx)
@@ -227,11 +227,11 @@ void moor_cqs_wake(struct moor_dev *mdev)
  * moor_kernel_cq_failed - a completion queue of the kernel takes no CQE any more
  * @cq: completion queue
  *
- * Nobody would hear of what is posted to its queue pairs again. As soon as one of them
- * is in ERR, where it moves no data, poll.c flushes it as those of a dead device are:
- * who drains it comes to an end.
+ * What is posted to its queue pairs would never complete. As soon as a queue pair is in
+ * ERR, where it moves no data, poll.c flushes it like those of a dead device, so that a
+ * task that drains it comes to an end.
  *
- * A device says so once (HWI CQ-9); one that goes on saying so does not fill the log.
+ * A device reports the failure once (HWI CQ-9); repeated reports do not fill the log.
  *
  * Context: of the asynchronous event queue
  */
@@ -244,7 +244,7 @@ void moor_kernel_cq_failed(struct moor_cq *cq)
 	ibdev_err(cq->ibcq.device,
 		  "completion queue %u of the kernel has failed: too small, or unreachable\n",
 		  cq->cqn);
-	/* The lock orders it behind the last CQE for who polls. */
+	/* With the lock, a poller that sees @failed sees the last CQE, too. */
 	spin_lock(&kcq->lock);
 	WRITE_ONCE(kcq->failed, true);
 	spin_unlock(&kcq->lock);
@@ -268,7 +268,7 @@ static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
 	spin_unlock_irq(&cq->eq->lock);
 }
 
-/* Whoever tells has the lock, too: the last one's user is told nothing afterwards. */
+/* moor_cq_tell() holds the same lock: after the last removal it calls no handler. */
 static void moor_cq_remove(struct ib_cq *ibcq, struct moor_cq_user *user)
 {
 	struct moor_cq *cq = to_mcq(ibcq);
@@ -299,8 +299,8 @@ void moor_cqs_enter(struct moor_qp *qp)
  * moor_cqs_leave - make the CQs forget a queue pair
  * @qp: queue pair of the kernel, which the device does not know any more
  *
- * CQEs of it that nobody has polled name a queue pair that is not there, and are
- * passed over. A CQ that it was the last of is told nothing from now on.
+ * CQEs of the queue pair that are not polled yet are passed over. If it was the last
+ * queue pair of a CQ, the CQ's handler is not called from now on.
  */
 void moor_cqs_leave(struct moor_qp *qp)
 {
@@ -326,19 +326,19 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
 			break;
 		if (le32_to_cpu(cqe->qpn) != qp->qpn)
 			continue;
-		/* A queue that others share goes on. */
+		/* The SRQ goes on for its other queue pairs: free the entry. */
 		if (cqe->opcode & MOOR_CQE_RECV && qp->ibqp.srq)
 			moor_srq_complete(to_msrq(qp->ibqp.srq), cqe,
 					  &posted);
-		/* 0 is nobody's number. */
+		/* No queue pair has the number 0. */
 		cqe->qpn = 0;
 	}
 	spin_unlock_irq(&kcq->lock);
 }
 
 /**
- * moor_cqs_forget - drop the CQEs of a queue pair that nobody has polled
- * @qp: queue pair of the kernel, reset or destroyed: the device writes none
+ * moor_cqs_forget - drop the CQEs of a queue pair that are not polled yet
+ * @qp: queue pair of the kernel, reset or destroyed: the device writes no more of them
  */
 void moor_cqs_forget(struct moor_qp *qp)
 {

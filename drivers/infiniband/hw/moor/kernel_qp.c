@@ -50,13 +50,13 @@ static void moor_kernel_wq_release(struct moor_dev *mdev,
 	kvfree(wq->wr_id);
 }
 
-/* The one is as good as the other: an atomic has one SGE, whatever else is asked for. */
+/* A WQE with room for REG_MR has room for an atomic, too, which has exactly one SGE. */
 static_assert(sizeof(struct moor_wqe_reg) >=
 	      sizeof(struct moor_wqe_atomic) + sizeof(struct moor_sge));
 
 /*
- * Depths and strides that hold what is asked for, and the segment of REG_MR, or that of
- * an address.
+ * Depths and strides that hold what is asked for, and the segment of REG_MR or, for
+ * datagrams, the address segment.
  */
 static void moor_kernel_qp_sizes(const struct moor_qp *qp,
 				 const struct ib_qp_cap *cap,
@@ -135,8 +135,8 @@ void moor_kernel_qp_release(struct moor_qp *qp)
 }
 
 /*
- * A user who polls a CQ that others share, of a device that has died, must not see one of
- * the two without the other: he would be given what has completed, over and over.
+ * If the device is dead, a task that polls the CQ for other queue pairs must not see the
+ * new head without the new tail, or it would flush completed WQEs over and over.
  */
 static void moor_kernel_wq_reset(struct moor_dev *mdev,
 				 struct moor_kernel_wq *wq, struct ib_cq *ibcq)
@@ -148,8 +148,8 @@ static void moor_kernel_wq_reset(struct moor_dev *mdev,
 	wq->head = 0;
 	wq->tail = 0;
 	/*
-	 * The device has zeroed it (HWI QP-13), but who was posting may have stored there
-	 * since: beyond the depth of a queue that begins anew (HWI WQ-5).
+	 * The device has zeroed the slot (HWI QP-13), but a task that was posting may
+	 * have stored an old head since: beyond the depth of the empty queue (HWI WQ-5).
 	 */
 	if (wq->slot.page && !moor_is_dead(mdev))
 		moor_kernel_slot_store(&wq->slot, 0);
@@ -182,23 +182,23 @@ static void moor_kernel_qp_wake(struct ib_cq *ibcq)
 }
 
 /**
- * moor_kernel_qp_stopped - whoever drains a queue pair is served, even without CQEs
+ * moor_kernel_qp_stopped - let a drain of a queue pair end, even without CQEs
  * @qp: queue pair of the kernel that the device has just put into ERR
  */
 void moor_kernel_qp_stopped(struct moor_qp *qp)
 {
 	set_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags);
-	/* Either we see that the CQ has failed, or who polls it because of that sees this. */
+	/* Either this task sees that the CQ has failed, or its poller sees the flag. */
 	smp_mb__after_atomic();
 	moor_kernel_qp_wake(qp->ibqp.send_cq);
 	moor_kernel_qp_wake(qp->ibqp.recv_cq);
 }
 
 /**
- * moor_kernel_qp_last_wqe_work - tell what a dead device does not
+ * moor_kernel_qp_last_wqe_work - raise the last-WQE event that a dead device does not
  * @work: of a queue pair of the kernel
  *
- * A work, since no user expects to be called from the verb that he has called.
+ * A work, because no user expects its handler to be called from inside a verb.
  */
 void moor_kernel_qp_last_wqe_work(struct work_struct *work)
 {
@@ -209,7 +209,7 @@ void moor_kernel_qp_last_wqe_work(struct work_struct *work)
 		.element.qp = &qp->ibqp,
 	};
 
-	/* As in moor_qp_event(), and what the device has said is not said again. */
+	/* As in moor_qp_event(); an event that the device has sent is not repeated. */
 	if (qp->ibqp.event_handler && READ_ONCE(qp->left_reset) &&
 	    !test_and_set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags))
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
@@ -219,8 +219,8 @@ void moor_kernel_qp_last_wqe_work(struct work_struct *work)
  * moor_kernel_qp_last_wqe - have the user of a dead device told of the last WQE
  * @qp: queue pair of the kernel
  *
- * A dead device has no event for who drains a queue pair that shares its receives
- * (ib_drain_qp()), and completes none of them: the last has been reached.
+ * A task that drains a queue pair with an SRQ (ib_drain_qp()) waits for this event. A
+ * dead device does not send it, but completes no receives either: the last is reached.
  */
 void moor_kernel_qp_last_wqe(struct moor_qp *qp)
 {
@@ -229,17 +229,17 @@ void moor_kernel_qp_last_wqe(struct moor_qp *qp)
 }
 
 /**
- * moor_kernel_qps_wake - the same for all of them, as the device has died
+ * moor_kernel_qps_wake - moor_kernel_qp_last_wqe() for all, as the device has died
  * @mdev: dead device
  *
- * It may owe the event to some: they took the queue pair to ERR while it lived.
+ * The device may owe the event to users that took queue pairs to ERR before it died.
  */
 void moor_kernel_qps_wake(struct moor_dev *mdev)
 {
 	struct moor_qp *qp;
 	unsigned long index;
 
-	/* Whoever frees one has to take the lock to erase it first. */
+	/* A queue pair is freed only after its erase, which takes this lock. */
 	xa_lock(&mdev->qps);
 	xa_for_each(&mdev->qps, index, qp)
 		if (moor_qp_is_kernel(qp))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What all queues of the kernel are made of: rings in coherent memory, and
- * doorbell slots. Slots are page 0's and, when these are used up, those of pages
+ * doorbell slots. Slots come from page 0 and, when these are used up, from pages
  * that no process has.
  */
 
@@ -28,7 +28,7 @@ int moor_kernel_pages_init(struct moor_dev *mdev)
 	return 0;
 }
 
-/* Pages stay the driver's until it goes: slots are needed again. */
+/* Pages are kept until the device goes, because slots are needed again. */
 void moor_kernel_pages_destroy(struct moor_dev *mdev)
 {
 	struct moor_kernel_page *page, *next;
@@ -138,13 +138,14 @@ __le32 moor_kernel_slot_location(const struct moor_kernel_slot *slot)
  * @mdev: device
  * @slot: slot that has been stored
  *
- * Either we see that the device dozes, or it sees the slot before it does. The word of one
- * that is dead stays as it was, and nothing of it is to be touched (moor_hw_kill()).
+ * Either this task sees that the device dozes, or the device sees the slot before it
+ * dozes. The dozing word of a dead device stays as it was, but no register of a dead
+ * device may be touched (moor_hw_kill()).
  */
 void moor_kernel_slot_kick(struct moor_dev *mdev,
 			   const struct moor_kernel_slot *slot)
 {
-	/* Keeps the loads behind the store of the slot, and of the head (moor_wq_tell()). */
+	/* Orders the loads after the stores of the slot and the head (moor_wq_tell()). */
 	mb();
 	if (unlikely(le32_to_cpu(READ_ONCE(*mdev->doze))) && !moor_is_dead(mdev))
 		writel(1, slot->page->kicks +
@@ -155,7 +156,7 @@ void moor_kernel_slot_kick(struct moor_dev *mdev,
  * moor_kernel_ring_alloc - memory for a ring
  * @mdev: device
  * @ring: filled in; zeroed
- * @bytes: of it; made whole pages
+ * @bytes: size; rounded up to whole pages
  *
  * Return: 0 or -ENOMEM.
  */
@@ -163,7 +164,7 @@ int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 			   size_t bytes)
 {
 	ring->bytes = ALIGN(bytes, MOOR_PAGE_SIZE);
-	/* There may be no such piece at all: no reason for a warning. */
+	/* Memory may have no piece of this size: no reason for a warning. */
 	ring->buf = dma_alloc_coherent(&mdev->pdev->dev, ring->bytes,
 				       &ring->dma, GFP_KERNEL | __GFP_NOWARN);
 	return ring->buf ? 0 : -ENOMEM;
@@ -172,7 +173,7 @@ int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 /**
  * moor_kernel_ring_free - let a ring go
  * @mdev: device
- * @ring: ring that the device has no use of any more; may not be there
+ * @ring: ring that the device does not use any more; may never have been allocated
  */
 void moor_kernel_ring_free(struct moor_dev *mdev, struct moor_kernel_ring *ring)
 {
@@ -183,7 +184,7 @@ void moor_kernel_ring_free(struct moor_dev *mdev, struct moor_kernel_ring *ring)
 }
 
 /**
- * moor_kernel_ring_describe - a ring as the device is given it
+ * moor_kernel_ring_describe - describe a ring to the device
  * @ring: ring
  * @xlat: filled in: one leaf, the ring is one piece
  */

@@ -52,7 +52,7 @@ struct moor_kernel_pages {
 /**
  * struct moor_kernel_slot - a doorbell slot of a kernel queue
  * @page: its page, or NULL: there is no queue
- * @number: of the slot in the page
+ * @number: index of the slot in the page
  * @bell: the slot
  */
 struct moor_kernel_slot {
@@ -65,7 +65,7 @@ struct moor_kernel_slot {
  * struct moor_kernel_ring - a ring in coherent memory
  * @buf: the memory, or NULL: there is no queue
  * @dma: its DMA address
- * @bytes: of it
+ * @bytes: size of the memory
  */
 struct moor_kernel_ring {
 	void *buf;
@@ -78,13 +78,13 @@ struct moor_kernel_ring {
  * @lock: protects @head, the WQEs from it on, and the value of the slot
  * @ring: WQEs
  * @wr_id: what each WQE's completion gives its poster. Kept here and not read
- *	from the device: users take it for a pointer
+ *	from the device, because users take it for a pointer
  * @room: of a receive queue: bytes of memory that each WQE has
  * @mask: entries - 1
  * @log_stride: log2 of the bytes of a WQE
- * @head: free-running index of the next WQE; store-release, behind @wr_id, for who
- *	polls without @lock
- * @tail: of the oldest WQE that has not completed; written under the lock of
+ * @head: free-running index of the next WQE; store-release after @wr_id, because
+ *	pollers read both without @lock
+ * @tail: index of the oldest WQE that has not completed; written under the lock of
  *	the CQ that the queue completes to
  * @slot: doorbell
  */
@@ -115,9 +115,9 @@ struct moor_posted {
 
 /**
  * struct moor_srq_wr - a receive of a shared receive queue
- * @posted: what its completion is held against
- * @index: of its WQE
- * @busy: it has not completed
+ * @posted: what its completion is checked against
+ * @index: index of its WQE
+ * @busy: the receive has not completed
  * @next: the next free entry
  */
 struct moor_srq_wr {
@@ -128,12 +128,12 @@ struct moor_srq_wr {
 };
 
 /**
- * struct moor_kernel_srq - what a shared receive queue of the kernel has beside
+ * struct moor_kernel_srq - what a shared receive queue of the kernel has in addition
  * @lock: protects the rest, the WQEs from @head on, and the value of the slot;
  *	nests inside the locks of CQs
  * @ring: WQEs. Each names its entry in @wrs: receives complete in any order, so
- *	that a slot may be another's before its first WQE has completed
- * @wrs: as many entries as WQEs: who has one has a slot, too
+ *	a place in the ring may be reused before its first WQE has completed
+ * @wrs: as many entries as WQEs: if an entry is free, so is a place in the ring
  * @free: first free entry, or MOOR_SRQ_WR_NONE
  * @mask: WQEs - 1
  * @log_stride: log2 of the bytes of a WQE
@@ -151,25 +151,25 @@ struct moor_kernel_srq {
 	struct moor_kernel_slot slot;
 };
 
-/* That a queue pair completes to a CQ: in &moor_kernel_cq.qps. */
+/* Links a queue pair to a CQ that it completes to: in &moor_kernel_cq.qps. */
 struct moor_cq_user {
 	struct hlist_node node;
 	struct moor_qp *qp;
 };
 
 enum moor_kernel_qp_flag {
-	/* Its user has heard of its last WQE; so he may again, once it was reset. */
+	/* The user has been given the last-WQE event. A reset clears the flag. */
 	MOOR_KERNEL_QP_LAST_WQE,
-	/* It is in ERR, by its user's wish, and moves no data any more. */
+	/* The user has taken the queue pair to ERR: it moves no data any more. */
 	MOOR_KERNEL_QP_STOPPED,
 };
 
 /**
- * struct moor_kernel_qp - what a queue pair of the kernel has beside
+ * struct moor_kernel_qp - what a queue pair of the kernel has in addition
  * @sq: send queue
  * @rq: receive queue
- * @users: of the send CQ and, if it is another one, the receive CQ
- * @last_wqe: says for a dead device that no receive will complete any more
+ * @users: links to the send CQ and, if that is another one, to the receive CQ
+ * @last_wqe: work: tells the user of a dead device that no receive will complete
  * @flags: enum moor_kernel_qp_flag
  */
 struct moor_kernel_qp {
@@ -183,23 +183,23 @@ struct moor_kernel_qp {
 #define MOOR_CQ_HASH_BITS	5
 
 /**
- * struct moor_kernel_cq - what a completion queue of the kernel has beside
- * @lock: protects the rest and the tails of the queues that complete here.
- *	The locks of these queues nest inside, and it in the event queue's
+ * struct moor_kernel_cq - what a completion queue of the kernel has in addition
+ * @lock: protects the rest and the tails of the queues that complete here. Nests
+ *	inside the event queue's lock; the locks of the work queues nest inside @lock
  * @ring: CQEs
- * @log_cqe: log2 of them
+ * @log_cqe: log2 of the number of CQEs
  * @consumer: free-running index of the next CQE
  * @arm: arm and arm sequence as last stored (HWI 11.2)
- * @armed: the user waits to be told; so he is if the device dies. Taken back by
- *	who tells, who has another lock
- * @resizing: the ring is with the device: nothing is polled
+ * @armed: the user waits for a call of its handler, which the death of the device
+ *	causes, too. moor_cq_tell() clears it, under the lock of the event queue
+ * @resizing: the device is moving the CQ to another ring: nothing is polled
  * @failed: the device writes no CQE any more (HWI CQ-10)
  * @slot: doorbell
  * @qps: queue pairs that complete here, by number
- * @num_qps: how many these are; while there is none, nobody is told (moor_cq_tell()).
- *	Under the lock of the event queue
- * @untold: somebody would have been told. Under the lock of the event queue
- * @wake: tells the user, if he waits for it
+ * @num_qps: number of @qps; while 0, no handler is called (moor_cq_tell()). Protected
+ *	by the lock of the event queue
+ * @untold: moor_cq_tell() came while @num_qps was 0. Protected by the same lock
+ * @wake: work: calls the user's handler if @armed
  */
 struct moor_kernel_cq {
 	spinlock_t lock;	/* protects the rest, and queues' tails */
@@ -277,7 +277,7 @@ int moor_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		   const struct ib_recv_wr **bad_wr);
 
-/* What the value speaks of is in memory before it is stored. */
+/* writeq() orders earlier writes to memory, such as WQEs, before the slot. */
 static inline void moor_kernel_slot_store(const struct moor_kernel_slot *slot,
 					  u64 value)
 {

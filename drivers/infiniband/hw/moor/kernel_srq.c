@@ -77,11 +77,11 @@ void moor_kernel_srq_release(struct moor_srq *srq)
 /**
  * moor_srq_complete - a receive has ended: its entry may be used again
  * @srq: shared receive queue of the kernel
- * @cqe: what the device says; names the entry
+ * @cqe: CQE of the receive; names the entry
  * @posted: filled in
  *
- * A WQE that goes with its queue pair, without a CQE, takes its entry along (HWI SRQ-8):
- * who destroys a queue pair before it is drained does so knowingly.
+ * A WQE that ends with its queue pair, without a CQE, keeps its entry busy (HWI SRQ-8):
+ * a user that destroys a queue pair before draining it accepts this.
  *
  * Return: false if no such receive is posted.
  */
@@ -144,7 +144,7 @@ static int moor_srq_put(struct moor_srq *srq, const struct ib_recv_wr *wr)
  * @wr: work requests
  * @bad_wr: on failure, the first that was not posted
  *
- * The device looks when a message needs a receive: no kick (HWI DB-25).
+ * No kick: the device reads the slot when a message needs a receive (HWI DB-25).
  *
  * Return: 0; -ENOMEM if the queue is full; -EINVAL for too many SGEs.
  */

@@ -5,9 +5,9 @@
  *
  * Freed indices queue up, so that each rests as long as possible. The nonces of
  * an index are a pseudo-random permutation of a counter: none comes back before
- * all have been used (2^(32 - MR_INDEX_BITS) uses; for windows 2^8 fewer bits, so
- * that a key of an earlier window is dead whatever its consumer byte), and who has
- * seen some cannot tell the next.
+ * all have been used (2^(32 - MR_INDEX_BITS) uses; for windows 8 bits fewer, so
+ * that a key of an earlier window is dead whatever its consumer byte), and a peer that
+ * has seen some cannot predict the next.
  */
 
 #include <linux/bitops.h>
@@ -130,7 +130,7 @@ static int moor_keys_take(struct moor_keys *keys, u32 *slot)
 	return err;
 }
 
-/* The next key of an index, which is the caller's: no lock is needed for that. */
+/* The next key of an index. The index is the caller's, so no lock is needed. */
 static u32 moor_keys_next(struct moor_keys *keys, u32 slot)
 {
 	u32 nonce = moor_key_nonce(keys, slot, keys->slots[slot].count++);
@@ -142,7 +142,7 @@ static u32 moor_keys_next(struct moor_keys *keys, u32 slot)
 /**
  * moor_key_alloc - give an MR its key
  * @mdev: device
- * @mr: MR, filled in but for its key: readers of the table see it from here on
+ * @mr: MR, filled in but for its key: readers of the slots see the MR from here on
  *
  * Return: 0, or -ENOMEM if all keys are in use.
  */
@@ -157,7 +157,7 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 		return err;
 	mr->key = moor_keys_next(keys, slot);
 	WRITE_ONCE(keys->slots[slot].moving, mr->reg.dmabuf);
-	/* Pairs with moor_keys_mr(): who finds it finds it complete. */
+	/* Pairs with moor_keys_mr(): a reader that finds the MR finds it complete. */
 	smp_store_release(&keys->slots[slot].mr, mr);
 	return 0;
 }
@@ -165,7 +165,7 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 /**
  * moor_key_alloc_consumer - a key with a consumer byte
  * @mdev: device
- * @key: filled in; the byte is random, as any other
+ * @key: filled in; the consumer byte is random
  *
  * Return: 0, or -ENOMEM if all keys are in use.
  */
@@ -184,7 +184,7 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
 /**
  * moor_keys_mr - the MR that has an index
  * @keys: range
- * @slot: index in it
+ * @slot: index in @keys
  *
  * Return: the MR, which exists as long as the caller holds the lock, or NULL.
  */
@@ -212,7 +212,7 @@ u32 moor_key_index(const struct moor_dev *mdev, u32 key)
  * @mdev: device
  * @key: any number
  *
- * Context: any, without a lock; so it may be wrong of a key that has just gone.
+ * Context: any, without a lock; so the answer may be wrong for a key that has just gone.
  *
  * Return: whether it is.
  */
@@ -230,7 +230,7 @@ bool moor_key_is_moving(const struct moor_dev *mdev, u32 key)
  * @mdev: device
  * @key: key, of which the context table holds nothing any more
  *
- * Afterwards nobody reaches the MR through the table.
+ * Afterwards no lookup by key reaches the MR.
  */
 void moor_key_free(struct moor_dev *mdev, u32 key)
 {

@@ -14,7 +14,7 @@
 
 #define MOOR_BAR_MASK	(BIT(MOOR_BAR_REGS) | BIT(MOOR_BAR_MR) | BIT(MOOR_BAR_DB))
 
-/* Queues are destroyed by who frees memory, and wait for what runs here. */
+/* Tasks that free memory destroy queues, and then wait for the works that run here. */
 struct workqueue_struct *moor_wq;
 
 #if BITS_PER_LONG != 64
@@ -32,7 +32,7 @@ static int moor_map_bars(struct moor_dev *mdev)
 {
 	struct pci_dev *pdev = mdev->pdev;
 
-	/* Each is memory, whatever it says: an I/O port is no address to map. */
+	/* Each BAR must be memory: an I/O port is no address to map. */
 	if (!(pci_resource_flags(pdev, MOOR_BAR_REGS) &
 	      pci_resource_flags(pdev, MOOR_BAR_MR) &
 	      pci_resource_flags(pdev, MOOR_BAR_DB) & IORESOURCE_MEM) ||
@@ -186,7 +186,7 @@ static int moor_start(struct moor_dev *mdev)
 	err = moor_irqs_init(mdev);
 	if (err)
 		return err;
-	/* One that says no may have begun: it is stopped before its rings go. */
+	/* A device that cannot be enabled may have begun: stop it before its rings go. */
 	err = moor_hw_enable(mdev);
 	if (err)
 		goto stop;
@@ -231,7 +231,7 @@ static int moor_register(struct moor_dev *mdev)
 		return err;
 	err = ib_register_device(ibdev, "moor%d", &mdev->pdev->dev);
 	if (err) {
-		/* The core keeps its reference, and unregistering waits for it. */
+		/* Drop the core's reference: unregister_netdev() would wait for it. */
 		ib_device_set_netdev(ibdev, NULL, MOOR_PORT);
 		return err;
 	}
@@ -276,7 +276,7 @@ static void moor_free_dev(struct moor_dev *mdev)
 	ib_dealloc_device(&mdev->ibdev);
 }
 
-/* The interface comes with the first device, and serves those that follow. */
+/* The function's first device creates the interface; the following ones reuse it. */
 static int moor_attach_netdev(struct moor_dev *mdev)
 {
 	struct moor_function *function = mdev->function;
@@ -290,7 +290,7 @@ static int moor_attach_netdev(struct moor_dev *mdev)
 
 /**
  * moor_up - reset the function and make a device of it
- * @function: function without one
+ * @function: function without a device
  *
  * Context: with the device lock.
  *
@@ -309,7 +309,7 @@ int moor_up(struct moor_function *function)
 	err = moor_hw_identify(mdev);
 	if (err)
 		goto disable_pci;
-	/* For moor_slot_reset(); not of a function that is not there to be read. */
+	/* For moor_slot_reset(); only now, as the function is known to be readable. */
 	pci_save_state(mdev->pdev);
 	err = moor_hw_reset(mdev);
 	if (err)
@@ -320,14 +320,14 @@ int moor_up(struct moor_function *function)
 	err = moor_alloc_tables(mdev);
 	if (err)
 		goto disable_pci;
-	/* Its carrier is the device's link: it is there as long as the device runs. */
+	/* Its carrier is the device's link: the interface must be there from here on. */
 	err = moor_attach_netdev(mdev);
 	if (err)
 		goto free_tables;
 	err = moor_start(mdev);
 	if (err)
 		goto free_tables;
-	/* Before: port events want it as soon as it is registered. */
+	/* Set first: port events use it as soon as the device is registered. */
 	WRITE_ONCE(function->mdev, mdev);
 	err = moor_register(mdev);
 	if (err)
@@ -449,7 +449,7 @@ static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
-/* Unless it is there already, or is not to run again (moor_shutdown()). */
+/* Unless the device is there already, or is not to run again (moor_shutdown()). */
 static void moor_come_back(struct pci_dev *pdev, const char *after)
 {
 	struct moor_function *function = pci_get_drvdata(pdev);

@@ -5,7 +5,7 @@
 
 /**
  * moor_attach_mcast - let a queue pair have what is sent to a group
- * @ibqp: queue pair of type UD; the core has looked
+ * @ibqp: queue pair of type UD; the core has checked that
  * @gid: of the group
  * @lid: InfiniBand's, of no meaning here
  *
@@ -24,12 +24,12 @@ int moor_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
  * @gid: of the group
  * @lid: of no meaning
  *
- * The core asks once, whatever comes of it, and destroys no QP that is in a group. So a
- * device that refuses is stopped, as if it had refused to destroy the QP: it has no
- * groups then. That the QP is not in the group is no refusal: a process may join twice,
- * by LIDs that only the core tells apart, and leaves with the first of them.
+ * The core detaches once, whatever the result, and destroys no QP that is in a group. So
+ * a device that refuses is stopped, as if it had refused to destroy the QP: a dead device
+ * has no groups. A QP that is not in the group is no refusal: a process may join twice,
+ * by LIDs that only the core tells apart, and the first detach takes the QP out.
  *
- * Return: 0; -EINVAL if a QP of the kernel's was not in it.
+ * Return: 0; -EINVAL if a QP of the kernel's was not in the group.
  */
 int moor_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {

@@ -100,7 +100,7 @@ struct moor_caps {
 /* One command in flight; what its issuer waits on. */
 struct moor_cmd_slot {
 	struct completion wake;
-	bool done;		/* store-release by who reaped its completion */
+	bool done;		/* store-release by the task that reaps its completion */
 	u16 tag;		/* of its last use; under reap_lock */
 	bool asleep;		/* counted in sleepers; under reap_lock */
 	u8 status;
@@ -115,18 +115,18 @@ struct moor_cmd_slot {
  * @ring_dma: DMA address of @ring
  * @cpl_dma: DMA address of @cpl
  * @log_size: log2 of the entries of both
- * @slots: one for each entry. A tag is the index of one and, above that, a count
- *	of its uses: an answer that comes twice does not pass for the answer to
- *	the command after
+ * @slots: one for each entry. A tag is the index of a slot and, above that, a count
+ *	of its uses: a repeated answer is not taken for the answer to the slot's
+ *	next command
  * @free_tags: bit n: @slots[n] is free
- * @urgent_tags: the last of them, kept for invalidations, which reclaim waits for
- * @tag_wait: who waits for a free tag
+ * @urgent_tags: number of last tags kept for invalidations, which reclaim waits for
+ * @tag_wait: tasks that wait for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
  * @producer: free-running index of the next command
  * @reap_lock: protects @consumer and the hand-over of completions to slots;
  *	taken by interrupt handlers
  * @consumer: free-running index of the next completion
- * @sleepers: issuers that may be asleep, for whom the interrupt arms again;
+ * @sleepers: number of issuers that may be asleep: if not 0, the interrupt arms again;
  *	written under @reap_lock
  * @arm: value last stored into slot CPL_ARM; any change will do
  * @timeout_ms: how long a command may take before the device counts as broken;
@@ -161,8 +161,8 @@ struct moor_cmdq {
  * @vector: of MSI-X
  * @irq: Linux interrupt number
  * @guest: EQ that has no interrupt of its own and is looked at with this one
- * @lock: protects @consumer; held while events are handled, and by who tells the user of
- *	a CQ of this queue otherwise
+ * @lock: protects @consumer; held while events are handled, and by works that call the
+ *	handler of a CQ of this queue
  * @consumer: free-running index
  * @work: handles what is too much for an interrupt
  * @name: of the interrupt
@@ -183,16 +183,16 @@ struct moor_eq {
 };
 
 /**
- * struct moor_function - what of a NIC outlives its resets
+ * struct moor_function - the part of a NIC that outlives its resets
  * @pdev: PCI function
  * @netdev: Ethernet interface of the port: keeps its name and addresses
  * @mdev: the device; NULL while it cannot be used. Like @shut_down it changes
  *	under the device lock, which is held whenever the kernel calls the PCI driver;
- *	who has not that lock reads it under RCU, for ib_device_try_get()
+ *	readers without that lock read it under RCU, for ib_device_try_get()
  * @shut_down: another kernel may follow, nothing is to start the device again
- * @ref: the driver's, and of a recovery that waits for the device lock
+ * @ref: one for the driver, one for a recovery that waits for the device lock
  * @recovery: resets the device after it has died
- * @rest_until: in jiffies: until then it stays dead when it dies
+ * @rest_until: in jiffies: a device that dies before then stays dead
  */
 struct moor_function {
 	struct pci_dev *pdev;
@@ -208,8 +208,8 @@ struct moor_function {
  * struct moor_dev - a Moor NIC, from one reset to the next
  * @ibdev: the core's; first, for ib_alloc_device()
  * @pdev: PCI function
- * @function: what is left when this has gone
- * @netdev: Ethernet interface of the port, its
+ * @function: the part of the NIC that outlives this device
+ * @netdev: Ethernet interface of the port, owned by @function
  * @caps: what the device says of itself
  * @regs: BAR0
  * @db: doorbell page 0
@@ -218,7 +218,7 @@ struct moor_function {
  * @doze: the dozing word; the device writes it, processes map it read-only
  * @doze_dma: its DMA address
  * @dead: the device does no DMA any more and nothing will bring it back;
- *	set after bus mastering was seen off, so that who sees it may unpin
+ *	set after bus mastering was seen to be off: a task that sees @dead may unpin
  * @why: for the log, why it is dead
  * @kill_lock: serialises killing, and looks at STATUS that make the carrier
  * @fatal_work: kills from interrupt context
@@ -235,14 +235,14 @@ struct moor_function {
  * @pdns: protection domain numbers
  * @xrcdns: XRC domain numbers
  * @cqs: CQs by number. The handlers of events load from it and use the CQ;
- *	whoever erases from it calls moor_eq_sync() for all EQs before freeing.
+ *	moor_cq_forget() erases, and calls moor_eq_sync() before the CQ is freed
  * @next_cqn: where the next search in @cqs starts: numbers rest before reuse
- * @qps: QPs by index; the asynchronous EQ's handler uses it as @cqs is used
+ * @qps: QPs by index; used like @cqs, by handlers of the asynchronous and the page EQ
  * @srqs: SRQs by index, likewise
  * @nodes: pool of table nodes
  * @keys: keys of plain MRs
  * @mw_keys: keys of windows
- * @fast_mrs: fast-registration MRs by index; who loads from it does so under RCU
+ * @fast_mrs: fast-registration MRs by index; loaded under RCU
  * @mrs: context table
  * @dm: on-NIC memory
  * @zeros: what the device reads where a process has not written, with ODP
@@ -318,7 +318,7 @@ static inline u32 moor_flush_rights(const struct moor_dev *mdev)
 
 static inline bool moor_is_dead(const struct moor_dev *mdev)
 {
-	/* Pairs with moor_hw_kill(): no DMA after it is seen. */
+	/* Pairs with moor_hw_kill(): there is no DMA after @dead is seen. */
 	return smp_load_acquire(&mdev->dead);
 }
 

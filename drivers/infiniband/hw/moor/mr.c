@@ -18,8 +18,8 @@
  * moor_mr_supported - access flags that an MR of any kind may have
  * @mdev: device
  *
- * FLUSH_PERSISTENT is not one: what memory outlives a loss of power is known of
- * pinned pages alone (HWI MPE-11).
+ * FLUSH_PERSISTENT is not among them: whether memory outlives a loss of power is known
+ * of pinned pages alone (HWI MPE-11).
  *
  * Return: IB_ACCESS_*
  */
@@ -31,7 +31,7 @@ u32 moor_mr_supported(const struct moor_dev *mdev)
 
 /**
  * moor_mr_check_access - look at the access flags of a registration
- * @supported: those that it may have
+ * @supported: flags that the registration may have
  * @access: IB_ACCESS_*
  * @why: filled in on failure
  *
@@ -64,7 +64,7 @@ int moor_mr_check_access(u32 supported, int access, struct moor_refusal *why)
  * @access: IB_ACCESS_*
  * @why: filled in on failure
  *
- * What is paged needs a context whose page requests are answered, and is not
+ * Memory that is paged needs a context whose page requests are answered, and is not
  * persistent, as its pages change.
  *
  * Return: 0; -ENOMEM; or what moor_mr_check_access() gives.
@@ -92,7 +92,7 @@ int moor_reg_check_access(const struct moor_dev *mdev,
  * @mdev: device
  * @start: address of the first byte
  * @length: bytes
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @why: filled in on failure
  *
  * Return: 0 or -EINVAL.
@@ -118,7 +118,7 @@ int moor_mr_check_range(const struct moor_dev *mdev, u64 start, u64 length,
 	return 0;
 }
 
-/* All of the process's memory, which has one address for the wire and the process. */
+/* All of the process's memory: addresses on the wire are those of the process. */
 static int moor_reg_check_implicit(const struct moor_registration *reg,
 				   u64 iova, struct moor_refusal *why)
 {
@@ -135,7 +135,7 @@ static int moor_reg_check_implicit(const struct moor_registration *reg,
  * moor_reg_check_range - look at the range of a registration
  * @mdev: device
  * @reg: registration; start, length and rights are set
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @why: filled in on failure
  *
  * Return: 0 or -EINVAL.
@@ -165,7 +165,7 @@ void moor_reg_set_access(struct moor_registration *reg, int access)
 	reg->huge = access & IB_ACCESS_HUGETLB;
 }
 
-/* Memory that keeps what it has without power, as the firmware says. */
+/* Does the memory keep its contents without power, as the firmware says? */
 static bool moor_is_persistent(phys_addr_t start, size_t size)
 {
 	return region_intersects(start, size, IORESOURCE_MEM,
@@ -212,7 +212,7 @@ int moor_reg_check_memory(const struct moor_registration *reg,
  *	zero_based. The rest is filled in.
  * @why: filled in on failure
  *
- * On demand nothing is pinned, and described when it is asked for.
+ * Memory on demand is not pinned; it is described when the device asks for a page.
  *
  * Return: 0 or an errno, with nothing pinned.
  */
@@ -255,7 +255,7 @@ release:
 /**
  * moor_reg_unpin - let the memory of a registration go
  * @mdev: device
- * @reg: registration that the device has no use of any more
+ * @reg: registration that the device does not use any more
  */
 void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg)
 {
@@ -270,7 +270,7 @@ void moor_reg_unpin(struct moor_dev *mdev, struct moor_registration *reg)
 }
 
 /**
- * moor_mr_new - an MR that nobody knows yet
+ * moor_mr_new - make an MR that has no key yet
  * @ibpd: protection domain
  * @access: IB_ACCESS_*, checked
  * @type: enum moor_mrc_type
@@ -292,7 +292,7 @@ struct moor_mr *moor_mr_new(struct ib_pd *ibpd, int access, u8 type)
 /**
  * moor_mr_enter - give an MR a key; from then on the device serves it
  * @mdev: device
- * @mr: MR, complete; of type INVALID it has a key and no more
+ * @mr: MR, complete; one of type INVALID gets a key, but no entry in the device
  * @why: filled in on failure
  *
  * Return: 0 or -ENOMEM.
@@ -366,19 +366,19 @@ free_mr:
  * @ibpd: protection domain
  * @start: address of the first byte
  * @length: bytes
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @access: IB_ACCESS_*
  * @udata: no input
  *
- * Sleeps in pinning and allocating alone: no command is issued. On demand neither is
- * done but for the root of the table; all of the process's memory at once is start 0
- * and length 2^64 - 1 (implicit ODP).
+ * Sleeps only in pinning and allocating: no command is issued. On demand nothing is
+ * pinned, and only the root of the table is allocated. Start 0 and length 2^64 - 1 are
+ * all of the process's memory (implicit ODP).
  *
  * Return: the MR; -EINVAL for an impossible range, a combination of rights
  * that IBA forbids, or FLUSH_PERSISTENT of memory that is not persistent;
  * -EOPNOTSUPP for a flag that we, or such memory, do not have; -ENOMEM also for the
- * device's or the process's limit; -EFAULT for what is not mapped; -EIO on a
- * dead device. Which of them it was, moor_refuse() remembers.
+ * device's or the process's limit; -EFAULT for memory that is not mapped; -EIO on a
+ * dead device. moor_refuse() remembers which of these reasons it was.
  */
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata)
@@ -409,7 +409,7 @@ struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 }
 
 /**
- * moor_get_dma_mr - all of memory, for the kernel
+ * moor_get_dma_mr - make an MR of all memory, for the kernel
  * @ibpd: protection domain
  * @access: IB_ACCESS_*
  *
@@ -452,9 +452,9 @@ static void moor_mr_track_again(struct ib_mr *ibmr)
 }
 
 /*
- * Only windows of its own domain make an MR busy. So a device that calls one
- * busy, though all the while its domain had no window, is wrong and stopped:
- * believed, it would make a process's end fail for ever.
+ * Only windows of its own protection domain make an MR busy. So a device that calls
+ * an MR busy, though that domain had no window all the while, is wrong and is stopped:
+ * otherwise the exit of a process would fail for ever.
  */
 static int moor_mr_revoke(struct moor_dev *mdev, struct moor_mr *mr)
 {
@@ -479,8 +479,8 @@ static int moor_mr_revoke(struct moor_dev *mdev, struct moor_mr *mr)
  * @ibmr: MR
  * @udata: unused
  *
- * Return: 0, or -EBUSY while a window is bound to it; then it is as usable as
- * before. No other error, and none for the kernel's MRs, which nothing binds.
+ * Return: 0, or -EBUSY while a window is bound to the MR, which is then as usable as
+ * before. No other error, and none for MRs of the kernel, to which nothing is bound.
  */
 int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
@@ -514,7 +514,7 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 }
 
 /**
- * moor_mr_info_copy - what is shown of an MR
+ * moor_mr_info_copy - copy what is shown of an MR
  * @mdev: device
  * @info: filled in
  * @mr: MR; the caller holds the lock of the keys

@@ -59,8 +59,8 @@ struct moor_table {
 /**
  * struct moor_key_slot - what is known of one index of the context table
  * @mr: MR that has it, or NULL: free or a window's
- * @count: uses so far, from a random start: the index permutes it to a nonce
- * @moving: it is of a dma-buf that may move; read without the lock
+ * @count: uses so far, from a random start: a permutation of the index makes it a nonce
+ * @moving: the key is of a dma-buf that may move; read without the lock
  */
 struct moor_key_slot {
 	struct moor_mr *mr;
@@ -70,9 +70,9 @@ struct moor_key_slot {
 
 /**
  * struct moor_keys - the keys of a range of the context table (HWI 6.2)
- * @lock: protects the rest and, while an MR is in @slots, that it exists; taken
- *	by every registration, so nothing is computed under it
- * @slots: by index; of one that is not free, its user's
+ * @lock: protects the rest and, while an MR is in @slots, the MR's existence; taken
+ *	by every registration, so nothing is computed under the lock
+ * @slots: by index; the slot of an index in use belongs to the index's user
  * @queue: free indices, the one that has been free longest at @head
  * @head: free-running, taken by @mask
  * @tail: free-running, taken by @mask
@@ -81,7 +81,7 @@ struct moor_key_slot {
  * @size: indices, of which @queue has room for all
  * @first: index of @slots[0]
  * @nonce_bits: bits of a key that the nonce has
- * @nonce_shift: bits of a key below the nonce: the consumer's, or none
+ * @nonce_shift: bits of a key below the nonce: the consumer's byte, or none
  * @secret: makes nonces unpredictable
  */
 struct moor_keys {
@@ -100,10 +100,10 @@ struct moor_keys {
 
 /**
  * struct moor_revocation - a key on its way out
- * @list: the caller's, then the pending ones or a fence's
+ * @list: entry in the caller's list, then in that of pending keys, then in a fence's
  * @key: of an MR or a window
- * @done: a fence has it behind it
- * @busy: and refused it: a window is bound
+ * @done: a fence for the key is over
+ * @busy: the fence refused the key: a window is bound. Valid once @done
  */
 struct moor_revocation {
 	struct list_head list;
@@ -118,15 +118,15 @@ struct moor_revocation {
  * @pending_lock: protects @pending and @num_pending
  * @pending: revocations not yet sent
  * @num_pending: of @pending
- * @commit: held by whoever sends the pending ones
- * @sent: who waits for one of his to be done, or for @commit, to send it himself
+ * @commit: held by the task that sends the pending revocations
+ * @sent: tasks wait here until their revocations are done, or to get @commit and send
  */
 struct moor_mr_table {
 	struct moor_mr_context __iomem *entries;
 	spinlock_t pending_lock;	/* protects pending, num_pending; a leaf */
 	struct list_head pending;
 	u32 num_pending;
-	struct mutex commit;		/* held by who sends pending ones */
+	struct mutex commit;		/* held by the task that sends */
 	wait_queue_head_t sent;
 };
 
@@ -141,7 +141,7 @@ struct moor_mr_table {
  * @start: address of the first byte in the process
  * @access: MOOR_ACCESS_*
  * @pdn: number of the protection domain
- * @zero_based: @iova is 0 whatever the process called the first byte
+ * @zero_based: @iova is 0 whatever the address in the process is
  * @huge: the process has promised huge pages
  */
 struct moor_registration {
@@ -167,7 +167,7 @@ struct moor_registration {
 				 MOOR_ACCESS_FLUSH_GLOBAL |		\
 				 MOOR_ACCESS_FLUSH_PERSISTENT)
 
-/* What an MR of any kind may be asked for, of any device. */
+/* Access flags that an MR of any kind may have on any device. */
 #define MOOR_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE |		\
 				 IB_ACCESS_REMOTE_WRITE |		\
 				 IB_ACCESS_REMOTE_READ |		\
@@ -179,10 +179,10 @@ struct moor_registration {
 /**
  * struct moor_mr - a memory region
  * @ibmr: the core's; its iova and length are the core's business
- * @reg: what it stands for; changes under the lock of &moor_dev.keys, and only
+ * @reg: what the MR stands for; changes under the lock of &moor_dev.keys, and only
  *	while the core has the MR locked for writing
  * @key: lkey and rkey
- * @exit: its revocation with all others of a process that closes its context
+ * @exit: the MR's revocation, together with all others, when its context is closed
  * @type: enum moor_mrc_type
  * @generation: counts the bodies written under this key; changes as @reg does
  */
@@ -198,7 +198,7 @@ struct moor_mr {
 /**
  * struct moor_mw - a memory window
  * @ibmw: the core's; its rkey is the key the window began with
- * @exit: as of an MR
+ * @exit: as in &struct moor_mr
  * @key: the same as @ibmw has
  */
 struct moor_mw {
@@ -211,7 +211,7 @@ struct moor_mw {
  * struct moor_dm_pool - on-NIC memory (HWI 7.3)
  * @mem: all of it, write-combining, or NULL if there is none
  * @lock: protects @used; a leaf
- * @used: bit n: page n is somebody's
+ * @used: bit n: page n is handed out
  * @pages: number of pages
  */
 struct moor_dm_pool {
@@ -237,11 +237,11 @@ struct moor_dm {
 
 /**
  * struct moor_fast_mr - a memory region for fast registration
- * @mr: the region. Its registration is between the user and the device; its
- *	table is what @tables are taken from
- * @tables: its nodes, a copy each: who looks the MR up by key may be late for them
- * @max_pages: that there is room for
- * @num_pages: mapped last
+ * @mr: the region. Its registration is between the user and the device; @tables are
+ *	taken from its table
+ * @tables: copies of the table's nodes, for readers by key that outlive those nodes
+ * @max_pages: pages that there is room for
+ * @num_pages: pages that were mapped last
  * @mapped: the table that was mapped last; the user serialises the MR's use
  * @posted: the table that a valid registration may use
  * @rcu: for freeing
@@ -270,7 +270,7 @@ struct moor_mr_info {
 	struct moor_xlat xlat;
 };
 
-/* A registration that failed, and whose it was. */
+/* A registration that failed, and the process that asked for it. */
 struct moor_refusal_record {
 	struct moor_refusal refusal;
 	time64_t time;

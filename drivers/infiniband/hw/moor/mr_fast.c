@@ -5,11 +5,11 @@
  *
  * The device reads a registration's table as long as the registration is valid,
  * and users map the next buffer before the LOCAL_INV of the last one is even
- * posted. So an MR has two tables, of which it never writes the one that a valid
- * registration uses: a REG_MR work request takes the one that was mapped last, and
+ * posted. So an MR has two tables, and mapping never writes the one that a valid
+ * registration uses: a REG_MR work request takes the table that was mapped last, and
  * the next mapping takes the other. That holds as long as an MR is not mapped again
- * before its last REG_MR has completed, which no user does. If that one failed,
- * the registration before it may live on, and the two are exchanged.
+ * before its last REG_MR has completed, which no user does. If that REG_MR failed, the
+ * registration before it may still be valid, and the two tables are exchanged.
  */
 
 #include <linux/log2.h>
@@ -17,7 +17,7 @@
 
 #include "moor.h"
 
-/* What work requests are asked for and every device has. */
+/* Rights that a REG_MR may ask for and that every device has. */
 #define MOOR_FAST_ACCESS	(IB_ACCESS_LOCAL_WRITE |		\
 				 IB_ACCESS_REMOTE_WRITE |		\
 				 IB_ACCESS_REMOTE_READ |		\
@@ -29,8 +29,8 @@
  * @type: IB_MR_TYPE_MEM_REG
  * @max_num_sg: pages that it is to have room for
  *
- * Return: the MR; -EOPNOTSUPP for another type, or a device that does not have
- * it; -EINVAL for no pages or too many; -ENOMEM; -EIO on a dead device.
+ * Return: the MR; -EOPNOTSUPP for another type, or a device without fast registration;
+ * -EINVAL for no pages or too many; -ENOMEM; -EIO on a dead device.
  */
 struct ib_mr *moor_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 			    u32 max_num_sg)
@@ -93,7 +93,7 @@ void moor_fast_free(struct moor_dev *mdev, struct moor_mr *mr)
 	xa_erase(&mdev->fast_mrs, moor_key_index(mdev, mr->key));
 	moor_key_free(mdev, mr->key);
 	moor_table_free(mdev, &mr->reg.table);
-	/* Whoever looks it up by key sees it for a moment longer, but no node of it. */
+	/* An RCU reader may see the MR a moment longer, but uses none of its nodes. */
 	kfree_rcu(to_fast_mr(&mr->ibmr), rcu);
 }
 
@@ -103,7 +103,7 @@ static int moor_fast_set_page(struct ib_mr *ibmr, u64 addr)
 
 	if (unlikely(fast->num_pages == fast->max_pages))
 		return -ENOMEM;
-	/* Who may write is said by the rights: which way is not known here. */
+	/* Writable: the direction is not known here, and the rights limit access. */
 	fast->tables[fast->mapped].pte[fast->num_pages++] =
 		cpu_to_le64(addr | MOOR_PTE_PRESENT | MOOR_PTE_WRITABLE |
 			    MOOR_PTE_LEAF);
@@ -114,7 +114,7 @@ static int moor_fast_set_page(struct ib_mr *ibmr, u64 addr)
  * moor_map_mr_sg - describe memory for the next REG_MR
  * @ibmr: MR from moor_alloc_mr(); its last REG_MR, if any, has completed
  * @sg: memory, mapped for DMA
- * @sg_nents: entries of it
+ * @sg_nents: entries of @sg
  * @sg_offset: bytes to leave out of the first entry, or NULL
  *
  * The registration that the MR may have, and its table, are left alone. What
@@ -143,7 +143,7 @@ int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
  * @wr: what is asked for
  *
  * Return: 0, or -EINVAL for flags that the device does not have, and for
- * FLUSH_PERSISTENT: of what was mapped only the DMA addresses are known.
+ * FLUSH_PERSISTENT: only the DMA addresses of the memory are known.
  */
 int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr)
 {
@@ -182,7 +182,7 @@ static struct moor_fast_mr *moor_fast_find(struct moor_dev *mdev, u32 key)
 	return fast && !((fast->mr.key ^ key) & ~MOOR_KEY_CONSUMER) ? fast : NULL;
 }
 
-/* A REG_MR did not take effect: what its MR had before it still counts. */
+/* A REG_MR did not take effect: the MR's registration before it still counts. */
 static void moor_fast_take_back(struct moor_fast_mr *fast,
 				const struct moor_wqe_reg *reg)
 {
@@ -234,7 +234,7 @@ static bool moor_fast_took_effect(struct moor_dev *mdev,
 }
 
 /**
- * moor_fast_settle - find out about REG_MRs that nobody polled for
+ * moor_fast_settle - find out about REG_MRs whose completions were not polled
  * @qp: queue pair of the kernel that has been reset or destroyed
  *
  * Context: process; sleeps.

@@ -53,7 +53,7 @@ static u64 moor_mr_valid_word(u32 key, u8 type, u8 generation)
 	       FIELD_PREP(MOOR_MRC_KEY, key);
 }
 
-/* Of a device that has died since the caller looked no BAR is touched any more. */
+/* If the device has died since the caller checked, its BARs are not touched any more. */
 static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
 				const struct moor_mr_context *body)
 {
@@ -80,8 +80,8 @@ static void moor_mr_write_entry(struct moor_dev *mdev, u32 key, u64 valid,
  * @mr: MR, complete
  *
  * No command, no interrupt, no sleep. A peer may learn a key with remote rights
- * by a way that is faster than a posted write, so for such a key the device is
- * asked whether it has it all: a read of FENCE is answered after that (HWI ORD-2).
+ * by a way that is faster than a posted write. So for such a key FENCE is read: the
+ * device answers when all of the entry has taken effect (HWI ORD-2).
  */
 void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 {
@@ -104,12 +104,12 @@ void moor_mr_publish(struct moor_dev *mdev, const struct moor_mr *mr)
 /**
  * moor_mw_publish - make a window known to the device
  * @mdev: device
- * @key: its first key
+ * @key: the window's first key
  * @type: enum moor_mrc_type
- * @pdn: number of its protection domain
+ * @pdn: number of the window's protection domain
  *
- * Nobody can use its key before it is bound, and a bind is posted by a doorbell,
- * which the entry precedes (HWI ORD-3).
+ * The key cannot be used before the window is bound, and the entry is written before
+ * the doorbell that posts the bind (HWI ORD-3).
  */
 void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn)
 {
@@ -121,11 +121,11 @@ void moor_mw_publish(struct moor_dev *mdev, u32 key, u8 type, u32 pdn)
 /**
  * moor_fast_publish - make a fast-registration MR known to the device
  * @mdev: device
- * @key: its first key
- * @pdn: number of its protection domain
- * @max_pages: that its tables have room for
+ * @key: the MR's first key
+ * @pdn: number of the MR's protection domain
+ * @max_pages: pages that the MR's tables have room for
  *
- * As with a window, nobody can use its key before a work request has.
+ * As with a window, the key cannot be used before a work request was posted for it.
  */
 void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages)
 {
@@ -139,7 +139,7 @@ void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages)
 			    &body);
 }
 
-/* As many of the pending keys as a command takes, the longest waiting first. */
+/* Take as many of the pending keys as a command holds, the longest waiting first. */
 static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 			       struct list_head *batch,
 			       struct moor_cmd_mr_revoke *cmd)
@@ -160,9 +160,9 @@ static u32 moor_revoke_collect(struct moor_mr_table *mrs,
 }
 
 /*
- * One fence for all that wait. A device that answers with anything but a fence
- * is stopped, which fences too: in either case what was not refused may be
- * unpinned afterwards, and its entry is cleared.
+ * Send one fence for a batch of pending keys. A device whose fence fails is stopped,
+ * which fences too. In both cases the memory of keys that were not refused may be
+ * unpinned afterwards; the entries of such keys are cleared.
  */
 static void moor_revoke_batch(struct moor_dev *mdev)
 {
@@ -189,11 +189,11 @@ static void moor_revoke_batch(struct moor_dev *mdev)
 	 */
 	wmb();
 	list_for_each_entry_safe(rev, next, &batch, list)
-		/* Pairs with moor_keys_revoke(): he goes, and @rev with him. */
+		/* Pairs with moor_revoke_wait(): the waiter returns, and @rev may go. */
 		smp_store_release(&rev->done, true);
 }
 
-/* Who finds the mutex taken sleeps till somebody has let go of it. */
+/* Tasks that find the mutex taken sleep on @sent until another task unlocks it. */
 static void moor_commit_unlock(struct moor_mr_table *mrs)
 {
 	mutex_unlock(&mrs->commit);
@@ -213,9 +213,9 @@ void moor_keys_wait_sent(struct moor_dev *mdev)
 }
 
 /*
- * As many as fill the fence that is to take the last of them, and no more: whoever
- * comes next waits for that fence, not for all that somebody else wants, and a fence
- * that is shared costs none of its own.
+ * Hand over as many keys as fill the fence that takes the last of them, and no more:
+ * the next task then waits for that fence, not for all keys of this task, and a fence
+ * that is shared costs no additional one.
  */
 static struct moor_revocation *moor_revoke_hand_over(struct moor_mr_table *mrs,
 						     struct list_head *revs)
@@ -231,7 +231,7 @@ static struct moor_revocation *moor_revoke_hand_over(struct moor_mr_table *mrs,
 	return rev;
 }
 
-/* First come, first sent: with @last are done all that were handed over before. */
+/* Keys are sent in order: when @last is done, so are all handed over before it. */
 static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last)
 {
 	struct moor_mr_table *mrs = &mdev->mrs;
@@ -239,12 +239,12 @@ static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last
 
 	for (;;) {
 		sends = false;
-		/* Pairs with moor_revoke_batch(): what it is that is done. */
+		/* Pairs with moor_revoke_batch(): @done is seen after @busy is set. */
 		wait_event(mrs->sent, smp_load_acquire(&last->done) ||
 			   (sends = mutex_trylock(&mrs->commit)));
 		if (!sends)
 			return;
-		/* One, and then those go whom it has served. */
+		/* One batch, then unlock: the tasks whose keys it held can return. */
 		if (!last->done)
 			moor_revoke_batch(mdev);
 		moor_commit_unlock(mrs);
@@ -257,11 +257,11 @@ static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last
  * @revs: list of revocations, which is empty afterwards; which of them were
  *	busy is filled in
  *
- * Group commit: who has the mutex sends what is pending, his own included, and
- * those who come meanwhile wait for the next fence, or to send it. Those whose keys
- * are done need no mutex to go, or they would be in the way of who sends next. Of a
- * key that was not busy the entry is cleared and no access is under way; one that
- * was has a window bound, and nothing of it has changed.
+ * Group commit: the task that has the mutex sends the pending keys, its own included.
+ * Tasks that come meanwhile wait for the next fence, or to send it. A task whose keys
+ * are done returns without the mutex, or it would be in the way of the next sender. If
+ * a key was not busy, its entry is cleared and no access is under way. If it was busy,
+ * a window is bound, and nothing has changed for the key.
  */
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
@@ -273,7 +273,7 @@ void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 /**
  * moor_key_revoke - take a key away and wait until nothing uses it
  * @mdev: device
- * @key: of an MR or a window; what the consumer made of its byte does not matter
+ * @key: of an MR or a window; the value of its consumer byte does not matter
  *
  * Return: 0 with the entry cleared and no access under way; -EBUSY with a
  * window bound and nothing changed.

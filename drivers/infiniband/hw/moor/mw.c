@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory windows. The driver makes them and ends them; binding and invalidating
- * is between the process and the device, so who wants to know which windows are
- * bound to an MR asks the device (HWI 6.7).
+ * is between the process and the device. So the driver asks the device which windows
+ * are bound to an MR (HWI 6.7).
  */
 
 #include <linux/dma-mapping.h>
@@ -51,7 +51,7 @@ int moor_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
  * moor_dealloc_mw - end a window, bound or not
  * @ibmw: window
  *
- * Nothing is bound to a window. A device that calls it busy is stopped.
+ * Nothing is bound to a window. A device that calls a window busy is stopped.
  *
  * Return: 0.
  */
@@ -71,7 +71,7 @@ int moor_dealloc_mw(struct ib_mw *ibmw)
  * moor_mr_count_windows - windows bound to an MR
  * @mdev: device
  * @key: of the MR
- * @access: its rights, as they were seen by who is not alone with it
+ * @access: the MR's rights; a copy, as the caller may not have the MR to itself
  *
  * Context: process; sleeps.
  *
@@ -91,8 +91,8 @@ u32 moor_mr_count_windows(struct moor_dev *mdev, u32 key, u32 access)
  * moor_windows_visit - visit the windows bound to an MR
  * @mdev: device
  * @key: of the MR
- * @visit: called with each
- * @arg: first argument of it
+ * @visit: called with each window
+ * @arg: first argument of @visit
  *
  * Windows that are bound or unbound meanwhile may be missed.
  *
@@ -122,18 +122,18 @@ int moor_windows_visit(struct moor_dev *mdev, u32 key,
 		for (i = 0; i < count; i++)
 			visit(arg, &page[i]);
 		seen += count;
-		/* No device leads us round in circles. */
+		/* The bound on @seen ends the loop if a broken device repeats cursors. */
 	} while (out.cursor && count && seen < mdev->mw_keys.size);
 	dma_free_coherent(dev, MOOR_PAGE_SIZE, page, dma);
 	return err;
 }
 
 /**
- * moor_window_describe - a bound window for people and processes
+ * moor_window_describe - describe a bound window for people and processes
  * @mdev: device
  * @window: filled in
- * @info: what the device said of it
- * @ns: whose process numbers are meant
+ * @info: what the device said of the window
+ * @ns: namespace in which the process number is given
  * @comm: room for the name of the process that owns the QP, or NULL
  */
 void moor_window_describe(struct moor_dev *mdev, struct moor_window *window,
@@ -175,11 +175,11 @@ static void moor_mr_trace_holder(void *arg, const struct moor_window_info *info)
 }
 
 /**
- * moor_mr_trace_holders - an event for each window bound to an MR
+ * moor_mr_trace_holders - trace each window bound to an MR
  * @mdev: device
  * @key: of an MR that could not be deregistered or re-registered
  *
- * Asks the device only if somebody wants to know.
+ * Asks the device only if the trace event is enabled.
  */
 void moor_mr_trace_holders(struct moor_dev *mdev, u32 key)
 {

@@ -14,8 +14,8 @@
 /* Room for a path MTU of 4096 and RoCE's headers: iboe_get_mtu() finds it. */
 #define MOOR_NETDEV_MTU	4200
 /*
- * The least path MTU and the headers that iboe_get_mtu() leaves room for: with less
- * there is none, and no queue pair could be set up.
+ * The least path MTU and the headers that iboe_get_mtu() leaves room for: a smaller MTU
+ * has room for no path MTU, and no queue pair could be set up.
  */
 #define MOOR_NETDEV_MIN_MTU	(256 + IB_GRH_BYTES + IB_UDP_BYTES +		\
 				 IB_BTH_BYTES + IB_EXT_XRC_BYTES +		\
@@ -74,8 +74,8 @@ static const struct ethtool_ops moor_ethtool_ops = {
  * @function: function that has none yet
  * @caps: what the device says of itself
  *
- * It has no carrier until the device is seen to have a link, and none while there
- * is no device.
+ * The interface has no carrier until the device is seen to have a link, and none while
+ * there is no device.
  *
  * Return: 0 or an errno.
  */
@@ -117,7 +117,7 @@ free:
 	return err;
 }
 
-/* Of a function that may never have had one: one that could not be probed. */
+/* The function may have no interface: its probe may have failed before there was one. */
 void moor_netdev_destroy(struct moor_function *function)
 {
 	struct net_device *netdev = function->netdev;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Numbers of queue pairs and shared receive queues: the low bits are an index, the
- * others are ours (HWI 8.4).
+ * driver chooses the others (HWI 8.4).
  */
 
 #include <linux/random.h>
@@ -14,16 +14,16 @@
 
 /**
  * moor_number_alloc - give an object its number
- * @objects: those that there are, by index
- * @bits: of the index
+ * @objects: existing objects, by index
+ * @bits: number of bits of the index
  * @first: lowest index
  * @object: what @objects is to have under the new index; NULL: nothing yet, but the
  *	index is taken
  * @number: filled in
  *
  * QP numbers are not to be guessed by a peer: the index is random, and so are
- * the bits above it. They tell a late event or packet of an object that is gone
- * from one of its index's next owner.
+ * the bits above it. These bits tell a late event or packet of an object that is gone
+ * from one of the index's next owner.
  *
  * Return: 0, or -ENOMEM if there is no memory or no index left.
  */
@@ -49,7 +49,7 @@ int moor_number_alloc(struct xarray *objects, u32 bits, u32 first, void *object,
 			       GFP_KERNEL);
 	if (err)
 		return -ENOMEM;
-	/* With all bits in the index it is none of these. */
+	/* The loop ends: an index of all bits is never MOOR_NUMBER_MULTICAST. */
 	do {
 		*number = index |
 			  get_random_u32_below(BIT(MOOR_NUMBER_BITS - bits)) << bits;

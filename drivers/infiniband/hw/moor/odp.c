@@ -2,21 +2,21 @@
 /*
  * On-demand paging: the table of an MR whose pages come and go (HWI 6.10).
  *
- * The table is sparse. Branches of 2 MiB of the process's address space are made at
- * the first fault in them, with the nodes above. Explicit MRs keep them: their length
- * bounds what that takes, and making branches and taking them away costs more than the
- * faults and invalidations that it is done for. Implicit ones, which nothing bounds,
- * are without them again soon after the last page has gone. Explicit ones begin at
- * the 2 MiB boundary below their first byte, so that a branch is one node everywhere,
- * and one leaf where the process has a huge page.
+ * The table is sparse. A branch is 2 MiB of the process's address space and is made at
+ * the first fault in it, with the nodes above. Explicit MRs keep their branches: the
+ * MR's length bounds their memory, and making and freeing a branch costs more than the
+ * faults and invalidations themselves. Implicit MRs, which have no such bound, free a
+ * branch soon after its last page has gone. The table of an explicit MR begins at the
+ * 2 MiB boundary below its first byte, so that a branch is one node everywhere, and one
+ * leaf where the process has a huge page.
  *
- * Locks, the outermost first: &moor_odp.lock (the tree), mmap_lock (only tried there:
- * who ends a registration waits for the first of these, and not for the process),
- * reclaim, &moor_branch.lock (the pages). Invalidations come from within reclaim and
- * take the last of these alone: under it nothing is allocated that could wait, nor is a
- * lock taken under which anybody does so. The core's ib_umem_odp is not used: since 7.x
- * hmm_range_fault() writes, without the mutex that invalidations take, the very flags
- * that say what is mapped for DMA.
+ * Locks, the outermost first: &moor_odp.lock (the tree); mmap_lock, only tried under
+ * &moor_odp.lock, since a task that ends a registration takes that lock and must not
+ * wait for the process; reclaim; &moor_branch.lock (the pages). Invalidations come from
+ * within reclaim and take &moor_branch.lock alone. So under that lock nothing is
+ * allocated that could wait, and no lock is taken whose holders allocate so. The core's
+ * ib_umem_odp is not used: since 7.x hmm_range_fault() writes the flags that say what is
+ * mapped for DMA without the mutex that invalidations take.
  */
 
 #include <linux/dma-mapping.h>
@@ -29,22 +29,22 @@
 #include "moor.h"
 #include "trace.h"
 
-/* Times that others may get in the way before the device asks anew. */
+/* Attempts, when other tasks get in the way, before the device is left to ask again. */
 #define MOOR_ODP_TRIES	16
 
 /*
- * Behind the last address that a process may have, and within what a table of all its
- * heights spans (HWI XLT-7). No sum of what is below it and a branch wraps.
+ * Behind the last address that a process may have, and within the span of a table of
+ * the greatest height (HWI XLT-7). An address below, plus a branch, does not wrap.
  */
 #define MOOR_ODP_END							\
 	min_t(u64, TASK_SIZE,						\
 	      BIT_ULL(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT * MOOR_MAX_LEVELS))
 
-/* So long a branch stays empty before it goes: most are filled again at once. */
+/* How long a branch stays empty before it is freed: most are filled again at once. */
 #define MOOR_ODP_REAP_MS	100
 
 /**
- * moor_odp_init - what all translations of a device share
+ * moor_odp_init - set up what all translations of a device share
  * @mdev: device
  *
  * Return: 0 or -ENOMEM.
@@ -77,11 +77,11 @@ void moor_odp_destroy(struct moor_dev *mdev)
 }
 
 /**
- * moor_odp_hold - keep pages out until the device has an entry for them
+ * moor_odp_hold - enter no pages until the device has the MR's entry
  * @odp: translation that its key is about to lead to, or NULL
  *
- * Before that the device knows no key under which it could be made to forget a page
- * (HWI ODP-22).
+ * Before the device has that entry, it knows no key that MR_INVALIDATE could name to
+ * make it forget a page (HWI ODP-22).
  */
 void moor_odp_hold(struct moor_odp *odp)
 {
@@ -90,7 +90,7 @@ void moor_odp_hold(struct moor_odp *odp)
 }
 
 /**
- * moor_odp_begin - let pages be entered, behind moor_odp_hold()
+ * moor_odp_begin - let pages be entered again, after moor_odp_hold()
  * @odp: translation, or NULL
  * @key: under which the device has it
  */
@@ -103,9 +103,9 @@ void moor_odp_begin(struct moor_odp *odp, u32 key)
 }
 
 /**
- * moor_odp_leaving - the key of an MR is about to be taken away, or was not
+ * moor_odp_leaving - the key of an MR is about to be revoked, or was not revoked
  * @odp: translation, or NULL
- * @leaving: set before its revocation, cleared if that was refused
+ * @leaving: true before the key's revocation, false if the revocation was refused
  */
 void moor_odp_leaving(struct moor_odp *odp, bool leaving)
 {
@@ -119,9 +119,9 @@ void moor_odp_leaving(struct moor_odp *odp, bool leaving)
  * @start: address in the process
  * @end: behind the last byte
  *
- * Afterwards the memory may be unmapped, pages and nodes. If the device refuses since
- * the key is being taken away, the fence that does so counts, and is waited for. A
- * device that refuses otherwise is stopped, which fences everything.
+ * Afterwards pages and nodes of the range may be unmapped. If the device refuses since
+ * the key is being revoked, the fence of that revocation counts, and is waited for. A
+ * device that refuses for another reason is stopped, which fences everything.
  *
  * Context: also in reclaim
  */
@@ -142,7 +142,7 @@ void moor_odp_fence(struct moor_odp *odp, u64 start, u64 end)
 
 /**
  * moor_odp_emptied - the last page of a branch has gone
- * @branch: branch, which is taken away soon if its MR is implicit
+ * @branch: branch, which is freed soon if its MR is implicit
  *
  * Context: in reclaim, with the branch's lock
  */
@@ -178,17 +178,17 @@ static void moor_odp_reap(struct work_struct *work)
 	moor_odp_put(odp);
 }
 
-/* May all of it become one leaf, or be one already? Or else it has its node. */
+/* May the branch become one leaf, or is it one already? Otherwise it uses its node. */
 static bool moor_branch_may_be_huge(const struct moor_branch *branch)
 {
 	return !READ_ONCE(branch->present) || READ_ONCE(branch->huge);
 }
 
 /*
- * What the process has at the moment, without making it have more: that may wait for
- * anybody, and so may who has its mmap_lock. Where nothing is entered yet all of the
- * branch is looked at, for it may be one huge page; else a page before the range is as
- * if it were not there.
+ * Find the pages that the process has now, and fault none in: a fault may wait for
+ * any other task, and so may a holder of mmap_lock, which is only tried. If the branch
+ * may be one leaf, all of it is looked at; else page 0 of the branch counts as absent
+ * unless it is in the range. On success &moor_branch.lock is held.
  */
 static int moor_branch_look(struct moor_branch *branch, u64 start, u64 end)
 {
@@ -242,7 +242,7 @@ static long moor_odp_map_locked(struct moor_odp *odp, u64 start, u64 end,
 	} else {
 		served = err;
 	}
-	/* At once: who asks for what is nowhere has no bound. */
+	/* Freed at once: faults at addresses where nothing is mapped have no bound. */
 	if (served <= 0 && (made || odp->implicit) &&
 	    moor_branch_is_empty(branch))
 		moor_branch_free(branch);
@@ -261,8 +261,8 @@ static const struct mmu_interval_notifier_ops moor_odp_first_ops = {
 };
 
 /*
- * The first notifier of a process takes its mmap_lock, to write, and those behind it
- * no more: here it is one that is for nothing else.
+ * The first notifier of a process takes mmap_lock for writing, later ones do not. So
+ * insert a first one here, for nothing else, where &moor_odp.lock is not held.
  */
 static int moor_odp_listen(struct moor_odp *odp)
 {
@@ -290,7 +290,7 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
 		served = moor_odp_map_locked(odp, start, end, write, fresh);
 	mutex_unlock(&odp->lock);
 	if (served == -EBUSY) {
-		/* Who may have been in the way is waited for without our lock. */
+		/* Wait for a writer that may have been in the way, without odp->lock. */
 		mmap_read_lock(odp->mm);
 		mmap_read_unlock(odp->mm);
 	}
@@ -298,21 +298,22 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
 }
 
 /**
- * moor_odp_map - enter what the process has there now
+ * moor_odp_map - enter the pages that the process has in a range now
  * @odp: translation
  * @start: address in the process, of a page
  * @end: behind the last page; in the same branch
  * @write: to be written
- * @fresh: pages that were entered are added
+ * @fresh: the number of pages that were entered is added to it
  *
- * Waits for no page, and for the process's mmap_lock with no lock of ours. Pages
- * outside the MR are left alone, unless all of the branch is one huge page inside it.
- * Whoever calls, what is known of the pages is charged to the process.
+ * Waits for no page, and for the process's mmap_lock only without locks of this driver.
+ * No page outside the range is entered, unless all of the branch is one huge page
+ * inside the MR. Memory that describes the pages is charged to the process, not to the
+ * caller.
  *
- * Return: pages that the device can use from @start on, 0 if the process has not
- * the first one at the moment; -EFAULT if it never will, or has ended; -EINVAL if
- * it is not huge, as was promised; -ESTALE for a registration that is over; -ENOMEM;
- * -EINTR for the first of a process, if it has a signal.
+ * Return: pages that the device can use from @start on; 0 if the process does not have
+ * the first one at the moment; -EFAULT if it never will, or the process has ended;
+ * -EINVAL if the page is not huge, though promised; -ESTALE for a registration that is
+ * over; -ENOMEM; -EINTR if the process's first notifier met a signal of the caller.
  */
 long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 		  u32 *fresh)
@@ -330,7 +331,7 @@ long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 		served = moor_odp_try_map(odp, start, end, write, fresh);
 	set_active_memcg(before);
 	mem_cgroup_put(memcg);
-	/* The last one out would tear the address space down here. */
+	/* mmput() of the last reference would tear the address space down here. */
 	mmput_async(odp->mm);
 	return served == -EBUSY ? 0 : served;
 }
@@ -350,7 +351,7 @@ void moor_odp_put(struct moor_odp *odp)
 	kref_put(&odp->ref, moor_odp_free);
 }
 
-/* As high as needed for so many bytes, MOOR_ODP_END at most; and of two nodes at least. */
+/* Levels of a table for @span bytes, MOOR_ODP_END at most; two levels at least. */
 static u32 moor_odp_levels(u64 span)
 {
 	u32 levels = 2;
@@ -369,7 +370,7 @@ static u32 moor_odp_levels(u64 span)
  *
  * No memory of the process is looked at.
  *
- * Return: 0; -EFAULT for what no process can have; -ENOMEM.
+ * Return: 0; -EFAULT for a range that no process can have; -ENOMEM.
  */
 int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 		 struct moor_refusal *why)
@@ -426,10 +427,10 @@ int moor_odp_new(struct moor_dev *mdev, struct moor_registration *reg,
 
 /**
  * moor_odp_release - end the paging of a registration
- * @odp: translation that the device has no use of any more, and that nobody finds
- *	through its key
+ * @odp: translation that the device does not use any more, and that no lookup by key
+ *	finds
  *
- * Does not wait for pages that others wait for.
+ * Does not wait for tasks that wait for a page.
  */
 void moor_odp_release(struct moor_odp *odp)
 {
@@ -437,7 +438,7 @@ void moor_odp_release(struct moor_odp *odp)
 	odp->dead = true;
 	moor_odp_free_tree(odp);
 	mutex_unlock(&odp->lock);
-	/* Nobody empties a branch any more: there is none. */
+	/* No branch is left that could become empty and queue @reap again. */
 	if (cancel_delayed_work(&odp->reap))
 		moor_odp_put(odp);
 	moor_odp_put(odp);

@@ -21,13 +21,13 @@ struct dma_buf;
 struct moor_fault_queue;
 struct moor_ucontext;
 
-/* What a node of the lowest height maps, and a leaf above it. */
+/* Size of what a node of the lowest height maps, or one leaf at the height above. */
 #define MOOR_BRANCH_SHIFT	(MOOR_MIN_PAGE_SHIFT + MOOR_NODE_SHIFT)
 #define MOOR_BRANCH_SIZE	BIT_ULL(MOOR_BRANCH_SHIFT)
 
 /*
- * A page as the device may have it: an entry of the table, 0 for none, and what was
- * mapped for it: NULL for zeros.
+ * A page as the device may have it: its entry of the table (0: none), and the page
+ * that was mapped for it (NULL: the device's page of zeros).
  */
 struct moor_odp_page {
 	u64 pte;
@@ -36,9 +36,9 @@ struct moor_odp_page {
 
 /**
  * struct moor_odp_node - a node above the branches
- * @parent: the node that names it; NULL for the root's
- * @slot: entry of the parent's that does
- * @id: in &moor_odp.nodes
+ * @parent: node whose entry points to this one; NULL for the root
+ * @slot: that entry of the parent
+ * @id: index in &moor_odp.nodes
  * @children: entries that are in use
  * @table: the node
  */
@@ -52,18 +52,18 @@ struct moor_odp_node {
 
 /**
  * struct moor_branch - 2 MiB of the process's memory, from the first fault on
- * @notifier: tells when some of it goes
- * @odp: whose branch it is
- * @parent: node that names it
- * @slot: entry of the parent's: absent while @present is 0
- * @table: its node of 4 KiB pages
+ * @notifier: called when some of that memory goes away
+ * @odp: translation that the branch belongs to
+ * @parent: node whose entry points to the branch
+ * @slot: that entry of the parent: absent while @present is 0
+ * @table: the branch's node of 4 KiB pages
  * @start: address in the process
- * @lock: protects what follows and the table's entries. Taken in reclaim: nothing
- *	is allocated under it but with GFP_ATOMIC
+ * @lock: protects what follows and the table's entries. Taken in reclaim: under it
+ *	memory is allocated with GFP_ATOMIC only
  * @present: pages that the device may have
- * @huge: they are one leaf in @slot; @pages[0] stands for it
- * @pages: what is in the table. What the device could have written to the table
- *	itself is never read back
+ * @huge: the pages are one leaf in @slot; @pages[0] describes that leaf
+ * @pages: the driver's copy of the table. The table itself, which the device could
+ *	have written, is never read back
  */
 struct moor_branch {
 	struct mmu_interval_notifier notifier;
@@ -88,30 +88,31 @@ struct moor_odp_counters {
 
 /**
  * struct moor_odp - the translation of an MR whose pages come and go
- * @ref: the registration's, and of whoever works on a fault
+ * @ref: held by the registration, and by each task that works on a fault, a prefetch
+ *	or @reap
  * @mdev: device; not to be touched when @dead
- * @mm: the process's memory; the structure, not what is in it
+ * @mm: the process's mm; a reference on the structure, not on the address space
  * @key: of the MR
  * @start: address of the first byte in the process
- * @end: behind the last one
- * @iova: what the wire calls the first byte
+ * @end: address behind the last byte
+ * @iova: address of the first byte on the wire
  * @base: address in the process at which the table's space begins
  * @levels: of the table
  * @writable: the device may write
  * @huge: the process has promised huge pages (IB_ACCESS_HUGETLB)
- * @implicit: it is all of the process's memory
- * @leaving: its key is being taken away: an MR_INVALIDATE may come too late
+ * @implicit: the MR is all of the process's memory
+ * @leaving: the MR's key is being revoked: an MR_INVALIDATE may come too late
  * @listens: the process has had a notifier
- * @lock: protects the tree. Held while pages are entered, never while anybody
- *	waits for one, or for the process's mmap_lock; and from when the key leads here
- *	until the device has the entry
+ * @lock: protects the tree. Held while pages are entered, and from when the key leads
+ *	to this translation until the device has the MR's entry. Never held while a
+ *	task waits for a page or for the process's mmap_lock
  * @dead: the registration is over
  * @root: node of the table's root
  * @nodes: the others above the branches, by height and place
  * @branches: by place; marked MOOR_ODP_EMPTY when the last page has gone
- * @num_nodes: of the table, for people
- * @pfns: what the process has, while pages are entered
- * @reap: takes empty branches away, a while after the first of them was emptied
+ * @num_nodes: nodes of the table, for display
+ * @pfns: pages that the process has, while they are entered
+ * @reap: frees empty branches, a while after the first of them became empty
  * @counters: what has happened
  */
 struct moor_odp {
@@ -144,11 +145,11 @@ struct moor_odp {
 
 /**
  * struct moor_dmabuf - a dma-buf that may move, and what is registered of it
- * @ref: the registration's, and of whoever works on a fault
+ * @ref: held by the registration, and by each task that works on a fault or a prefetch
  * @buf: the buffer. Its reservation lock protects what follows
- * @mr: whose registration it is; not to be touched when @over
+ * @mr: MR that registers the buffer; not to be touched when @over
  * @mapped: the device may use it
- * @over: for good: the MR's key has been taken away
+ * @over: the MR's key has been revoked, for good
  * @counters: what has happened
  */
 struct moor_dmabuf {
@@ -160,17 +161,17 @@ struct moor_dmabuf {
 	struct moor_odp_counters counters;
 };
 
-/* Who is waited for: the process, or the owner of a dma-buf. */
+/* What a fault waits for: the process, or the owner of a dma-buf. */
 enum moor_fault_kind {
 	MOOR_FAULT_PAGE,
 	MOOR_FAULT_DMABUF,
 	MOOR_FAULT_KINDS,
-	/* Either, and nobody has asked yet: who does has not to wait for those. */
+	/* Prefetches of both kinds: page requests must not wait behind them. */
 	MOOR_FAULT_ADVICE = MOOR_FAULT_KINDS,
 	MOOR_FAULT_QUEUES
 };
 
-/* Under way in a context, each with a worker; who asks for more waits for it himself. */
+/* Prefetches in workers, of a context and of all: beyond that the caller runs its own. */
 #define MOOR_PREFETCHES		16
 #define MOOR_PREFETCHES_ALL	256
 
@@ -186,12 +187,12 @@ struct moor_page_fault {
 
 /**
  * struct moor_half - the requester or the responder of a QP, when it faults
- * @pager: both
- * @work: answers @fault, if it is of that kind
+ * @pager: pager of both halves
+ * @work: by kind: answers @fault, if @fault is of that kind
  * @lock: protects @fault
  * @fault: the last page request
  * @next_key: MR in which the last fault was
- * @next_addr: where what was entered for it ended: who faults here reads on
+ * @next_addr: where the pages entered for that fault ended: a next fault here reads on
  * @window: bytes that were entered ahead
  */
 struct moor_half {
@@ -204,18 +205,18 @@ struct moor_half {
 	u64 window;
 };
 
-/* Of a target, whose messages are each for another process: who it is the device knows. */
+/* For an XRC target: each message may be for another process; the device knows it. */
 #define MOOR_PDN_ANY	0
 
 /**
  * struct moor_fault_queue - where the page requests of a context are worked on
- * @ref: the context's, and of pagers and prefetches that may still be at work
- * @wq: its own, by kind: who waits here for a page that does not come lets nobody
- *	else wait
- * @destroy: the last one out cannot destroy the queue that he runs in
+ * @ref: held by the context, and by pagers and prefetches that may still be at work
+ * @wq: workqueues of this context alone, by kind: a worker that waits for a page that
+ *	does not come delays no other context
+ * @destroy: destroys the queue: a worker that puts the last reference runs in it
  * @prefetches: under way in the background
- * @user: who made it
- * @left: in the list of those whose context has gone
+ * @user: user who made the queue
+ * @left: entry in the list of queues whose context has gone
  */
 struct moor_fault_queue {
 	struct kref ref;
@@ -228,14 +229,14 @@ struct moor_fault_queue {
 
 /**
  * struct moor_pager - answers the page requests of a QP, until it goes to RESET
- * @ref: the QP's, and of requests that are worked on. A page may take for ever
- *	to come (userfaultfd, FUSE), and the QP does not wait for it
- * @queue: of the QP's context, set with the first request; a target has its own
- * @lock: protects @mdev and what is done with it
+ * @ref: held by the QP, and by requests that are worked on. A page may take for ever
+ *	to come (userfaultfd, FUSE), and the QP does not wait for that
+ * @queue: that of the QP's context, set with the first request; a target has its own
+ * @lock: protects @mdev, and is held while @mdev is used
  * @mdev: device; NULL when the QP is gone
  * @pdn: the QP's protection domain, or MOOR_PDN_ANY
- * @srq_pdn: that of the receives that it takes from an SRQ, or the same
- * @qpn: the QP's number, for people
+ * @srq_pdn: protection domain of the QP's SRQ; without an SRQ the same as @pdn
+ * @qpn: the QP's number, for display
  * @half: requester, responder
  */
 struct moor_pager {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging before it is demanded: ibv_advise_mr(). And what is counted.
+ * Prefetches for on-demand paging: ibv_advise_mr(). And the counters of an MR.
  */
 
 #include <linux/sched/signal.h>
@@ -11,7 +11,7 @@
 
 #include "moor.h"
 
-/* Memory of the process, or a dma-buf, that is mapped as a whole. */
+/* To be prefetched: memory of the process, or a dma-buf, which is mapped as a whole. */
 struct moor_advice {
 	struct moor_odp *odp;
 	struct moor_dmabuf *dmabuf;
@@ -35,7 +35,7 @@ struct moor_prefetch {
 	struct moor_advice piece[];
 };
 
-/* The range that was registered, and what it is to be looked for by. */
+/* The registered range, and the address and right to check a request against. */
 static void moor_advice_range(struct moor_mr *mr, struct moor_advice *piece,
 			      u64 *iova, bool *writable)
 {
@@ -82,7 +82,7 @@ static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
 	return 0;
 }
 
-/* What the process has is entered, and what it has not is passed over. */
+/* Enter the pages that the process has, and skip those that it does not have. */
 static long moor_advice_look(const struct moor_advice *piece, u64 start,
 			     u32 *fresh)
 {
@@ -127,7 +127,7 @@ static int moor_advice_follow(const struct moor_advice *piece,
 		cond_resched();
 	}
 	atomic64_add(fresh, &piece->odp->counters.prefetch);
-	/* None: it went away as fast as it came. */
+	/* 0 pages: the page went away each time before it could be entered. */
 	return pages < 0 ? pages : pages ? 0 : -EAGAIN;
 }
 
@@ -157,7 +157,7 @@ static void moor_prefetch_free(struct moor_prefetch *prefetch)
 	kvfree(prefetch);
 }
 
-/* Of all contexts, those included that have gone: threads that nobody is charged for. */
+/* Prefetches of all contexts, also of closed ones: nobody is charged for the threads. */
 static atomic_t moor_prefetches_all;
 
 static void moor_prefetch_work(struct work_struct *work)
@@ -166,7 +166,7 @@ static void moor_prefetch_work(struct work_struct *work)
 		container_of(work, struct moor_prefetch, work);
 	struct moor_fault_queue *queue = prefetch->queue;
 
-	/* Nobody is told how it went: advice may be ignored. */
+	/* The result is dropped: advice may be ignored. */
 	moor_prefetch_run(prefetch);
 	moor_prefetch_free(prefetch);
 	atomic_dec(&queue->prefetches);
@@ -174,7 +174,7 @@ static void moor_prefetch_work(struct work_struct *work)
 	moor_faults_put(queue);
 }
 
-/* Leave it to a worker, if not too many are at it. */
+/* Leave the prefetch to a worker, unless too many are under way. */
 static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
 				struct moor_fault_queue *queue)
 {
@@ -194,18 +194,18 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
 /**
  * moor_advise_mr - let the device have pages before it asks for them
  * @ibpd: protection domain
- * @advice: to be read, to be written, or what the process has anyway
- * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait for it
+ * @advice: to be read, to be written, or only pages that the process has already
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait for the prefetch
  * @sg_list: memory
- * @num_sge: entries of it
- * @attrs: of the call, or NULL for the kernel's own, which is waited for
+ * @num_sge: entries of @sg_list
+ * @attrs: of the call, or NULL for a call of the kernel, which is waited for
  *
- * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for a key that is none, -EPERM
- * for another domain's or without the right to write, -EINVAL for one of what is not
- * paged; -EFAULT for memory outside an MR, or with FLUSH such as the process has
- * not; -EAGAIN if that went away as fast as it came; -ENODEV, or what its owner gives,
- * for a dma-buf that cannot be mapped again; -EINTR, or -ERESTARTSYS for the core;
- * -ENOMEM.
+ * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for an unknown key, -EPERM for a
+ * key of another domain or without the right to write, -EINVAL for an MR that is not
+ * paged; -EFAULT for memory outside an MR, or, if waited for, that the process does not
+ * have; -EAGAIN if a page went away each time before it could be entered; -ENODEV, or
+ * the owner's error, for a dma-buf that cannot be mapped again; -EINTR, or -ERESTARTSYS
+ * for the core; -ENOMEM.
  */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,
@@ -273,7 +273,7 @@ int moor_fill_stat_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 	struct moor_dev *mdev = to_mdev(ibmr->device);
 	int err = 0;
 
-	/* Re-registered, it has others. */
+	/* Re-registering replaces @odp and @dmabuf, under this lock. */
 	spin_lock(&mdev->keys.lock);
 	if (reg->odp)
 		err = moor_put_counters(msg, &reg->odp->counters);

@@ -5,9 +5,9 @@
  *
  * The process decides how long that takes: behind its memory may be a file system or
  * a page server of its own. So each context has workers of its own (odp_workers.c), and
- * nobody waits for one of them: a QP or an MR that goes meanwhile leaves it behind, with
- * what it needs to find out (&moor_pager.mdev, &moor_odp.dead). While it waits it holds
- * no lock, and of the device nothing.
+ * no other task waits for a worker. A QP or an MR that goes meanwhile leaves the worker
+ * behind, which finds that out from &moor_pager.mdev or &moor_odp.dead. A worker that
+ * waits for a page holds no lock, and nothing of the device.
  */
 
 #include <linux/delay.h>
@@ -25,13 +25,13 @@
 #define MOOR_AHEAD_MAX		SZ_1M
 
 /*
- * Make the process have pages, from @start on: as if it touched them itself. May wait
- * for ever. Returns how many it has, in the mapping that the first one is in. Ahead
- * of what is needed nobody's page server is asked.
+ * Make the process have pages, from @start on, as if it touched them itself. May wait
+ * for ever. Returns how many pages it has, all in the mapping of the first one. A
+ * userfaultfd is asked for the first page alone, never ahead.
  *
- * A page that NUMA balancing watches is one that the process has not got: it is not
- * entered (hmm_range_fault()), and who only looks, as get_user_pages() does unasked, would
- * find it there again and again.
+ * A page that NUMA balancing watches counts as absent: hmm_range_fault() does not report
+ * it. get_user_pages() without FOLL_HONOR_NUMA_FAULT would take it as present, and the
+ * two would never agree.
  */
 static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 			      bool write)
@@ -65,15 +65,15 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
  * @addr: address in the process
  * @end: behind the last byte that is wanted
  * @write: to be written
- * @fresh: pages that were entered are added
+ * @fresh: the number of pages that were entered is added to it
  *
- * Fewer are entered if the branch or the mapping ends before, or if something gets
- * in the way behind the first.
+ * Fewer pages are entered if the branch or the mapping ends before @end, or if
+ * something gets in the way behind the first page.
  *
- * Context: process, without locks; may sleep for as long as the process likes.
+ * Context: process, without locks; may sleep for as long as the process takes.
  *
- * Return: pages from that of @addr on that the device can use; 0 if they went away
- * as fast as they came; or an errno if the first one is not to be had.
+ * Return: pages that the device can use, from that of @addr on; 0 if they went away
+ * each time before they could be entered; or an errno if the first cannot be had.
  */
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh)
@@ -87,10 +87,10 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 	end = min3(PAGE_ALIGN(end), PAGE_ALIGN(odp->end),
 		   ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
 	wanted = (end - start) >> PAGE_SHIFT;
-	/* That the process has many of them is quicker seen than made so. */
+	/* To look for pages that are there already is quicker than to fault them in. */
 	if (wanted > 1) {
 		pages = moor_odp_map(odp, start, end, write, fresh);
-		/* What it cannot have at the moment a fault may bring back. */
+		/* After -EFAULT the process may still get the page by a fault. */
 		if (pages == wanted || (pages < 0 && pages != -EFAULT))
 			return pages;
 	}
@@ -110,12 +110,12 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
  * moor_paged_mr - the MR behind a key
  * @mdev: device
  * @key: of an MR
- * @pdn: protection domain of who asks
+ * @pdn: protection domain of the caller, or MOOR_PDN_ANY
  *
  * Context: with the lock of the keys
  *
- * Return: it; -ENOENT for a key that nobody has, -EPERM for another domain's, -EINVAL
- * for an MR that is not paged, or a window.
+ * Return: the MR; -ENOENT for a key that is not in use, -EPERM for a key of another
+ * domain, -EINVAL for an MR that is not paged, or a window.
  */
 struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
 {
@@ -140,10 +140,10 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
  * moor_odp_get - the translation behind a key
  * @mdev: device
  * @key: of an MR
- * @pdn: protection domain of who asks, or MOOR_PDN_ANY
+ * @pdn: protection domain of the caller, or MOOR_PDN_ANY
  *
- * Return: it, for moor_odp_put(); or as moor_paged_mr(), to which an MR of a dma-buf
- * is one that is not paged here.
+ * Return: the translation, to be put with moor_odp_put(); or an error as of
+ * moor_paged_mr(), -EINVAL also for an MR of a dma-buf.
  */
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 {
@@ -162,7 +162,7 @@ struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 	return odp;
 }
 
-/* Who goes on where the last fault's pages ended is given more and more ahead. */
+/* A half that goes on where the last fault's pages ended gets more and more ahead. */
 static u64 moor_half_window(struct moor_half *half,
 			    const struct moor_page_fault *fault)
 {
@@ -175,9 +175,9 @@ static u64 moor_half_window(struct moor_half *half,
 }
 
 /*
- * Memory that is short may be there in a moment: what maps a page for DMA is taken
- * from what may not wait, and else somebody who has more is being ended for it. The
- * device can wait as well; his message would be lost.
+ * Memory may be short for a moment only: a DMA mapping is allocated without waiting,
+ * and for other memory the OOM killer may be ending another process. The device can
+ * wait meanwhile; an error would lose its message.
  */
 static long moor_half_have(struct moor_odp *odp, u64 start, u64 end, bool write)
 {
@@ -195,7 +195,7 @@ static long moor_half_have(struct moor_odp *odp, u64 start, u64 end, bool write)
 	return pages;
 }
 
-/* Nothing in the event is to be relied on. */
+/* @fault is from the device's event: nothing in it may be relied on. */
 static int moor_half_resolve(struct moor_half *half, struct moor_odp *odp,
 			     const struct moor_page_fault *fault)
 {
@@ -262,7 +262,7 @@ static int moor_half_fault(struct moor_half *half,
 	struct moor_odp *odp;
 	int err;
 
-	/* Who was re-registered meanwhile is found again, with what he is now. */
+	/* -ESTALE: the MR was re-registered meanwhile; find its new translation. */
 	do {
 		odp = moor_half_find(half, fault->key);
 		if (IS_ERR(odp))
@@ -305,8 +305,8 @@ static void moor_half_answer(struct moor_half *half,
 }
 
 /*
- * A worker of one kind may find that a request of the other has come since, as the one
- * that it was to work on is forgotten: that has its own worker.
+ * A worker of one kind may find a request of the other kind here: the request that the
+ * worker was queued for is forgotten, and the new one has its own worker.
  */
 static struct moor_page_fault moor_half_take(struct moor_half *half)
 {
@@ -341,7 +341,7 @@ static void moor_half_work_dmabuf(struct work_struct *work)
 	moor_pager_put(half->pager);
 }
 
-/* With the protection domains of MOOR_PDN_ANY. */
+/* The protection domains are MOOR_PDN_ANY until the caller sets them. */
 static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 {
 	struct moor_pager *pager = kzalloc_obj(*pager);
@@ -363,10 +363,10 @@ static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 }
 
 /**
- * moor_pager_new - who is to answer the page requests of a QP
+ * moor_pager_new - make the pager that answers the page requests of a QP
  * @qp: QP of a process
  *
- * Return: it, for moor_pager_close(), or NULL.
+ * Return: the pager, for moor_pager_close(), or NULL.
  */
 struct moor_pager *moor_pager_new(const struct moor_qp *qp)
 {
@@ -381,10 +381,10 @@ struct moor_pager *moor_pager_new(const struct moor_qp *qp)
 }
 
 /**
- * moor_target_pager_new - the same for an XRC target, which is no process's
+ * moor_target_pager_new - make the pager of an XRC target, which belongs to no process
  * @qp: the target
  *
- * Return: it, for moor_pager_close(), or NULL.
+ * Return: the pager, for moor_target_pager_close(), or NULL.
  */
 struct moor_pager *moor_target_pager_new(const struct moor_qp *qp)
 {
@@ -401,10 +401,10 @@ struct moor_pager *moor_target_pager_new(const struct moor_qp *qp)
 }
 
 /**
- * moor_pager_another - who is to answer the page requests of a QP from RESET on
- * @old: its pager until then
+ * moor_pager_another - make the pager that a QP has from RESET on
+ * @old: the QP's pager until then
  *
- * Return: it, for moor_pager_swap() or moor_pager_close(), or NULL.
+ * Return: the pager, for moor_pager_swap() or moor_pager_close(), or NULL.
  */
 struct moor_pager *moor_pager_another(struct moor_pager *old)
 {
@@ -415,7 +415,7 @@ struct moor_pager *moor_pager_another(struct moor_pager *old)
 	pager->pdn = old->pdn;
 	pager->srq_pdn = old->srq_pdn;
 	pager->qpn = old->qpn;
-	/* A context's comes with the first request, if it has not yet. */
+	/* NULL before the QP's first request, which sets the queue of its context. */
 	pager->queue = READ_ONCE(old->queue);
 	if (pager->queue)
 		kref_get(&pager->queue->ref);
@@ -427,8 +427,8 @@ struct moor_pager *moor_pager_another(struct moor_pager *old)
  * @qp: QP
  * @next: its pager from now on
  *
- * What it asked for before may take for ever to come: the device has forgotten that, and
- * what it asks for next does not wait behind it.
+ * Pages that the QP asked for before may take for ever to come. The device has forgotten
+ * those requests, and the QP's next ones do not wait behind them.
  *
  * Return: the pager until now, for moor_pager_close().
  */
@@ -436,7 +436,7 @@ struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next)
 {
 	struct moor_eq *eq = &to_mdev(qp->ibqp.device)->page_eq;
 
-	/* Requests of before are not for @next. */
+	/* Requests from before RESET are not for @next. */
 	moor_eq_drain(eq);
 	spin_lock_irq(&eq->lock);
 	swap(qp->pager, next);
@@ -446,10 +446,10 @@ struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next)
 
 /**
  * moor_pager_close - the QP has gone
- * @pager: pager whom no event reaches any more, or NULL
+ * @pager: pager that no event reaches any more, or NULL
  *
- * A request that is worked on is left to itself. One that is at the point of
- * answering is waited for.
+ * A request that is worked on is left to its worker. One that is being answered, under
+ * the pager's lock, is waited for.
  */
 void moor_pager_close(struct moor_pager *pager)
 {
@@ -469,8 +469,8 @@ void moor_pager_close(struct moor_pager *pager)
 }
 
 /**
- * moor_target_pager_close - the same of an XRC target, whose queue goes with it
- * @pager: pager whom no event reaches any more, or NULL
+ * moor_target_pager_close - an XRC target has gone, and its queue with it
+ * @pager: pager that no event reaches any more, or NULL
  */
 void moor_target_pager_close(struct moor_pager *pager)
 {
@@ -485,7 +485,7 @@ void moor_target_pager_close(struct moor_pager *pager)
 	moor_faults_put(queue);
 }
 
-/* A half has one request outstanding: a later one has taken the place of its first. */
+/* A half has one request outstanding: a later request has replaced the one before. */
 static void moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
 			  const struct moor_page_request *event)
 {
@@ -514,8 +514,8 @@ static void moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
  * @mdev: device
  * @event: its request
  *
- * One for a QP that has gone, or has nothing that is paged, needs no answer: the
- * device has forgotten it (HWI ODP-13), or lies.
+ * A request for a QP that has gone, or has nothing that is paged, needs no answer: the
+ * device has forgotten the request (HWI ODP-13), or lies.
  *
  * Context: with the lock of the event queue; allocates nothing.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The pages of a branch: entered when the process has them, taken away when they go.
- * All of it under the branch's lock, which is taken in reclaim (see odp.c).
+ * The branch's lock, which is taken in reclaim (see odp.c), protects all of this.
  */
 
 #include <linux/dma-mapping.h>
@@ -14,7 +14,7 @@
 
 /*
  * An IOMMU lets the device write what the process may write, and no more: a page
- * that is only read may be many processes' (KSM, a file).
+ * that is only read may be shared by many processes (KSM, a file).
  */
 static enum dma_data_direction moor_odp_direction(u64 pte)
 {
@@ -22,8 +22,8 @@ static enum dma_data_direction moor_odp_direction(u64 pte)
 }
 
 /*
- * The process still has the page: whoever takes it away waits for the lock. So it
- * can be marked dirty, though nobody holds a reference.
+ * The process still has the page: a task that takes the page away waits for the branch's
+ * lock in the notifier. So the page can be marked dirty, though we hold no reference.
  */
 static void moor_branch_unmap_page(struct moor_branch *branch, u32 index,
 				   size_t size)
@@ -54,7 +54,7 @@ static void moor_branch_unmap(struct moor_branch *branch, u32 first, u32 end)
 		moor_branch_unmap_page(branch, i, MOOR_PAGE_SIZE);
 }
 
-/* Make entries absent. How many pages were there? */
+/* Make entries absent. Returns how many pages were there. */
 static u32 moor_branch_clear(struct moor_branch *branch, u32 first, u32 end)
 {
 	__le64 *entries = moor_node_entries(&branch->table);
@@ -69,7 +69,7 @@ static u32 moor_branch_clear(struct moor_branch *branch, u32 first, u32 end)
 	return gone;
 }
 
-/* Take pages from the device; of a huge one all (HWI ODP-18). */
+/* Take pages from the device; a huge page as a whole (HWI ODP-18). */
 static void moor_branch_zap(struct moor_branch *branch, u64 start, u64 end)
 {
 	struct moor_odp *odp = branch->odp;
@@ -126,9 +126,9 @@ const struct mmu_interval_notifier_ops moor_branch_ops = {
  * moor_branch_is_empty - has the last page of a branch gone?
  * @branch: branch
  *
- * Context: with the odp's lock, under which alone pages are entered
+ * Context: with the odp's lock: pages are entered only under that lock
  *
- * Return: whether it has, and will stay so
+ * Return: whether it has; then the branch stays empty while that lock is held
  */
 bool moor_branch_is_empty(struct moor_branch *branch)
 {
@@ -142,7 +142,7 @@ bool moor_branch_is_empty(struct moor_branch *branch)
 
 /**
  * moor_branch_drop_pages - let the pages of a branch go
- * @branch: branch that the device has no use of any more
+ * @branch: branch that the device does not use any more
  */
 void moor_branch_drop_pages(struct moor_branch *branch)
 {
@@ -152,7 +152,7 @@ void moor_branch_drop_pages(struct moor_branch *branch)
 	mutex_unlock(&branch->lock);
 }
 
-/* What the process has of a page, as an entry's bits. */
+/* The bits of a page's entry, from what the process may do with the page. */
 static u64 moor_odp_bits(const struct moor_odp *odp, unsigned long pfn)
 {
 	u64 bits = MOOR_PTE_PRESENT | MOOR_PTE_LEAF;
@@ -169,9 +169,9 @@ static bool moor_pfn_is_huge(unsigned long pfn)
 }
 
 /*
- * Map a page for DMA. In place of the kernel's page of zeros, which everybody reads
- * who has not written yet, the device has one of its own: that one is part of the
- * kernel's image.
+ * Map a page for DMA. The kernel's page of zeros, which a process reads where it has
+ * not written yet, is part of the kernel's image. The device gets a page of zeros of
+ * its own instead.
  */
 static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
 			     unsigned long pfn, size_t size, u64 bits)
@@ -195,9 +195,9 @@ static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
 }
 
 /*
- * Enter a page. One that is entered and may be written now, which nobody is told of
- * (a child that shared it has ended), is mapped for reading: it goes, and comes
- * anew. The store is one of eight bytes (HWI ODP-18).
+ * Enter a page. A page that was entered for reading may become writable without an
+ * invalidation (a child that shared it has ended). It is mapped for reading, so take it
+ * away and enter it anew. The store is one of eight bytes (HWI ODP-18).
  */
 static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 			   unsigned long pfn, __le64 *entry)
@@ -216,13 +216,13 @@ static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 	if (err)
 		return err;
 	branch->present += size >> MOOR_MIN_PAGE_SHIFT;
-	/* What the page holds before the page itself (HWI ODP-18). */
+	/* The page's contents before its entry (HWI ODP-18). */
 	dma_wmb();
 	WRITE_ONCE(*entry, cpu_to_le64(page->pte));
 	return 0;
 }
 
-/* The whole branch is one huge page, and may be one leaf. */
+/* Enter the whole branch as one leaf, if it is one huge page that allows that. */
 static bool moor_branch_set_huge(struct moor_branch *branch, bool write)
 {
 	struct moor_odp *odp = branch->odp;
@@ -241,7 +241,7 @@ static bool moor_branch_set_huge(struct moor_branch *branch, bool write)
 	return true;
 }
 
-/* May the device have it as it is? */
+/* May the device have this page as it is? */
 static int moor_odp_check_pfn(const struct moor_odp *odp, unsigned long pfn)
 {
 	if (pfn & HMM_PFN_ERROR)
@@ -272,7 +272,7 @@ static long moor_branch_set_pages(struct moor_branch *branch, u32 first,
 			served++;
 	}
 	if (branch->present) {
-		/* What the node holds before the node itself. */
+		/* The node's contents before the entry that points to the node. */
 		dma_wmb();
 		WRITE_ONCE(*branch->slot, moor_node_entry(&branch->table));
 	}
@@ -280,13 +280,13 @@ static long moor_branch_set_pages(struct moor_branch *branch, u32 first,
 }
 
 /**
- * moor_branch_set_range - enter what the process has
+ * moor_branch_set_range - enter the pages that the process has
  * @branch: branch
  * @start: address of a page
  * @end: behind the last page
  * @write: to be written
  *
- * What it has is in &moor_odp.pfns.
+ * Those pages are in &moor_odp.pfns.
  *
  * Return: as moor_odp_map().
  */
@@ -299,7 +299,7 @@ long moor_branch_set_range(struct moor_branch *branch, u64 start, u64 end,
 	lockdep_assert_held(&branch->lock);
 	if (moor_branch_set_huge(branch, write))
 		return last - first;
-	/* Not as huge any more as it was, or not to be written all of it. */
+	/* The leaf cannot stay: not a huge page any more, or not writable as asked. */
 	if (branch->huge)
 		moor_branch_zap(branch, branch->start, moor_branch_end(branch));
 	return moor_branch_set_pages(branch, first, last, write);

@@ -10,7 +10,7 @@
 #include "moor.h"
 
 /**
- * moor_odp_alloc_node - a node of a translation
+ * moor_odp_alloc_node - make a node of a translation
  * @odp: translation
  * @table: filled in, with one node that is empty
  *
@@ -33,7 +33,7 @@ void moor_odp_free_node(struct moor_odp *odp, struct moor_table *table)
 	odp->num_nodes--;
 }
 
-/* Where the node of height @height that maps @addr is named in the one above. */
+/* The entry of @parent that points to the node of height @height that maps @addr. */
 static __le64 *moor_odp_slot(const struct moor_odp_node *parent,
 			     const struct moor_odp *odp, u64 addr, u32 height)
 {
@@ -70,7 +70,7 @@ static struct moor_odp_node *moor_odp_node_new(struct moor_odp *odp,
 	if (err)
 		goto free_node;
 	parent->children++;
-	/* It is empty before the device sees it. */
+	/* The node is empty before the device sees it. */
 	dma_wmb();
 	WRITE_ONCE(*node->slot, moor_node_entry(&node->table));
 	return node;
@@ -82,7 +82,7 @@ free:
 	return ERR_PTR(err);
 }
 
-/* Nodes without children go, from @node up; @addr is where the last one was. */
+/* Free nodes without children, from @node up; @addr is in the range of all of them. */
 static void moor_odp_trim(struct moor_odp *odp, struct moor_odp_node *node,
 			  u64 addr)
 {
@@ -157,7 +157,7 @@ static int moor_branch_enter(struct moor_odp *odp, struct moor_branch *branch)
  * @odp: translation, which has none there
  * @addr: address in a process that lives
  *
- * Return: it, or an error pointer.
+ * Return: the branch, or an error pointer.
  */
 struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
 {
@@ -204,7 +204,7 @@ free:
  * @odp: translation
  * @addr: address in the process
  *
- * Return: it, or NULL.
+ * Return: the branch, or NULL.
  */
 struct moor_branch *moor_branch_find(struct moor_odp *odp, u64 addr)
 {
@@ -213,8 +213,8 @@ struct moor_branch *moor_branch_find(struct moor_odp *odp, u64 addr)
 }
 
 /**
- * moor_branch_free - take a branch away
- * @branch: branch without pages: the device has forgotten it with the last one
+ * moor_branch_free - free a branch
+ * @branch: branch without pages: the device has forgotten it with its last page
  */
 void moor_branch_free(struct moor_branch *branch)
 {
@@ -238,7 +238,7 @@ static void moor_branch_drop(struct moor_branch *branch)
 
 /**
  * moor_odp_free_tree - end a translation
- * @odp: translation that the device has no use of any more
+ * @odp: translation that the device does not use any more
  */
 void moor_odp_free_tree(struct moor_odp *odp)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Workers for page requests: those of a context, or of an XRC target, and what becomes
- * of them when it goes while they wait for a page.
+ * of the workers when the context or target goes while they wait for a page.
  */
 
 #include <linux/kref.h>
@@ -15,19 +15,19 @@
 #define MOOR_FAULTS_LEFT	64	/* queues in which a user may leave workers */
 
 /*
- * Where queues of faults end, and branches. Not moor_wq, which is there to reclaim
- * memory: it may not wait for what is not.
+ * Destroys fault queues and frees empty branches. Not done on moor_wq: that is
+ * WQ_MEM_RECLAIM, and its work may not wait for queues that are not.
  */
 struct workqueue_struct *moor_odp_wq;
 
 /*
- * Queues whose contexts have gone while workers wait for pages that do not come. Nobody
- * is charged for those, so that a user has no more when he has left too many behind.
+ * Queues whose contexts have gone while workers wait for pages that do not come. Such
+ * queues are charged to nobody, so a user who left too many behind gets no new ones.
  */
 static DEFINE_SPINLOCK(moor_faults_left_lock);
 static LIST_HEAD(moor_faults_left);
 
-/* In a namespace of users who is somebody's, he is that: he may be 65536 there. */
+/* A user namespace's owner counts, unless root: there the owner may have 65536 IDs. */
 static kuid_t moor_faults_user(void)
 {
 	struct user_namespace *ns = current_user_ns();
@@ -52,10 +52,10 @@ static bool moor_faults_may(kuid_t user)
 }
 
 /**
- * moor_faults_leave - the context of a queue goes, or its target
+ * moor_faults_leave - the context of a queue goes, or its XRC target
  * @queue: queue
  *
- * The caller has the last reference but those of who is at work.
+ * The caller has the last reference, except for those of workers under way.
  */
 void moor_faults_leave(struct moor_fault_queue *queue)
 {
@@ -79,7 +79,7 @@ static void moor_faults_free(struct moor_fault_queue *queue)
 	module_put(THIS_MODULE);
 }
 
-/* This function ends before the module does: that waits for moor_odp_wq. */
+/* This function ends before the module's code goes: module exit waits for moor_odp_wq. */
 static void moor_faults_destroy(struct work_struct *work)
 {
 	moor_faults_free(container_of(work, struct moor_fault_queue, destroy));
@@ -95,7 +95,7 @@ static void moor_faults_last(struct kref *ref)
 
 /**
  * moor_faults_put - let a queue go
- * @queue: queue; it ends with the last reference, at leisure
+ * @queue: queue; a worker destroys it after the last reference
  */
 void moor_faults_put(struct moor_fault_queue *queue)
 {
@@ -103,7 +103,7 @@ void moor_faults_put(struct moor_fault_queue *queue)
 }
 
 /**
- * moor_faults_init - make the queue in which those of contexts, and branches, end
+ * moor_faults_init - make the queue that destroys fault queues and frees branches
  *
  * Return: 0 or -ENOMEM.
  */
@@ -119,10 +119,10 @@ void moor_faults_exit(void)
 }
 
 /**
- * moor_faults_new - workers of somebody's own
+ * moor_faults_new - make the workers of one context or XRC target
  *
- * Return: a queue with one reference; NULL without memory, and for who has left too many
- * behind.
+ * Return: a queue with one reference; NULL without memory, and for a user who has left
+ * too many queues behind.
  */
 struct moor_fault_queue *moor_faults_new(void)
 {
@@ -132,7 +132,7 @@ struct moor_fault_queue *moor_faults_new(void)
 	} wqs[MOOR_FAULT_QUEUES] = {
 		[MOOR_FAULT_PAGE] = { "moor-faults", MOOR_FAULT_WORKERS },
 		[MOOR_FAULT_DMABUF] = { "moor-dmabufs", MOOR_FAULT_WORKERS },
-		/* As many as are let in (MOOR_PREFETCHES), on whatever node. */
+		/* The default: MOOR_PREFETCHES is the limit, over all NUMA nodes. */
 		[MOOR_FAULT_ADVICE] = { "moor-advice", 0 },
 	};
 	kuid_t user = moor_faults_user();
@@ -153,7 +153,7 @@ struct moor_fault_queue *moor_faults_new(void)
 		if (!queue->wq[kind])
 			goto destroy;
 	}
-	/* Who has opened the device does not hold the module, which may be on its way out. */
+	/* An open device does not hold the module, which may be on its way out. */
 	if (!try_module_get(THIS_MODULE))
 		goto destroy;
 	kref_init(&queue->ref);
@@ -168,10 +168,10 @@ destroy:
 }
 
 /**
- * moor_faults_open - workers for the page requests of a context
+ * moor_faults_open - make the workers for a context's page requests, if it has none
  * @uctx: context that is to have its first MR with paging, or another one
  *
- * Return: 0; -ENOMEM, also for who has left too many behind.
+ * Return: 0; -ENOMEM, also for a user who has left too many queues behind.
  */
 int moor_faults_open(struct moor_ucontext *uctx)
 {
@@ -196,7 +196,8 @@ static void moor_faults_idle(struct kref *ref)
  * moor_faults_close - the context of the workers goes
  * @uctx: context without QPs
  *
- * Workers that still wait for a page stay behind; if there are none, so does nothing.
+ * Workers that still wait for a page stay behind with the queue. Without such workers
+ * the queue is destroyed here.
  */
 void moor_faults_close(struct moor_ucontext *uctx)
 {

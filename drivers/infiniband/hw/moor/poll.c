@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading completion queues of the kernel (HWI 11). What the device says is
- * looked at before it is used: which work request a CQE ends is ours to know.
+ * Reading completion queues of the kernel (HWI 11). CQEs are checked before use: the
+ * driver keeps its own record of which work requests a CQE may end.
  */
 
 #include "moor.h"
@@ -78,12 +78,12 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 		posted->room = wq->room[index & wq->mask];
 	else if (unlikely(cqe->status))
 		moor_fast_failed(qp, index);
-	/* Who posts may have their slots: pairs with moor_wq_is_full(). */
+	/* Posters may reuse the WQEs from here on: pairs with moor_wq_is_full(). */
 	smp_store_release(&wq->tail, index + 1);
 	return true;
 }
 
-/* The same, of whichever queue the CQE is. */
+/* Take a WQE off the queue that the CQE is of. Return: false if there is none. */
 static bool moor_cqe_complete(const struct moor_cq *cq, struct moor_qp *qp,
 			      bool recv, const struct moor_cqe *cqe,
 			      struct moor_posted *posted)
@@ -101,7 +101,7 @@ static void moor_fill_send_wc(struct ib_wc *wc, u8 opcode)
 		wc->opcode = moor_wc_opcodes[opcode];
 }
 
-/* What of a datagram only its completion tells (HWI UD-13). */
+/* Facts about a datagram that only its completion reports (HWI UD-13). */
 static void moor_fill_datagram(struct ib_wc *wc, const struct moor_cqe *cqe)
 {
 	u16 vlan = le16_to_cpu(cqe->vlan);
@@ -140,8 +140,8 @@ static void moor_fill_recv_wc(struct ib_wc *wc, u8 opcode,
 }
 
 /*
- * Users read as much as they are told has come, whatever they had made room for. What
- * a write has brought lies elsewhere; a datagram is never one.
+ * Users read as many bytes as the completion reports, even beyond the posted memory. The
+ * data of a write is not in that memory; a datagram is never a write.
  */
 static bool moor_wc_overruns(const struct ib_wc *wc, const struct moor_qp *qp,
 			     u8 opcode, const struct moor_posted *posted)
@@ -151,8 +151,8 @@ static bool moor_wc_overruns(const struct ib_wc *wc, const struct moor_qp *qp,
 }
 
 /*
- * One CQE. Return: true if it gave a completion; some are of queue pairs that
- * are gone. The device may change it meanwhile: what decides is read once.
+ * One CQE. Return: true if it gave a completion; some are of queue pairs that are
+ * gone. The device may change the CQE meanwhile: fields that decide are read once.
  */
 static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 			  struct ib_wc *wc)
@@ -187,9 +187,9 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 }
 
 /*
- * Will no CQE come that a queue pair has for this CQ? Then what is posted is flushed here,
- * but of a device that lives not before the queue pair has been stopped: memory whose
- * work request has completed is its owner's.
+ * Will this CQ get no more CQEs of a queue pair? Then the driver flushes what is posted.
+ * While the device lives, only after the queue pair has been stopped: once a work request
+ * has completed, its owner may reuse the memory.
  */
 static bool moor_qp_is_unheard(const struct moor_cq *cq, const struct moor_qp *qp)
 {
@@ -198,17 +198,17 @@ static bool moor_qp_is_unheard(const struct moor_cq *cq, const struct moor_qp *q
 		test_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags));
 }
 
-/* Are there such? */
+/* Can there be queue pairs for which moor_qp_is_unheard() holds? */
 static bool moor_cq_is_silent(const struct moor_cq *cq)
 {
 	return moor_is_dead(to_mdev(cq->ibcq.device)) || cq->kernel.failed;
 }
 
-/* What the device will not complete, a queue's oldest first. */
+/* Flush the WQEs that the device will not complete, the oldest first. */
 static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 			 int num, struct ib_wc *wc)
 {
-	/* No CQE says that there is a wr_id: pairs with moor_wq_advance(). */
+	/* Makes the wr_ids before head visible: pairs with moor_wq_advance(). */
 	u32 head = smp_load_acquire(&wq->head);
 	int n;
 
@@ -247,7 +247,7 @@ static bool moor_wq_has_work(const struct moor_kernel_wq *wq)
 	return wq->tail != READ_ONCE(wq->head);
 }
 
-/* Is there what moor_flush_silent() gives? What completes elsewhere does not count. */
+/* Has a queue WQEs for moor_flush_silent()? Queues of other CQs do not count. */
 static bool moor_qp_has_work(const struct moor_cq *cq, const struct moor_qp *qp)
 {
 	return (qp->ibqp.send_cq == &cq->ibcq &&
@@ -260,7 +260,7 @@ static bool moor_qp_has_work(const struct moor_cq *cq, const struct moor_qp *qp)
  * moor_cq_has_work - is there something to poll?
  * @cq: completion queue of the kernel, locked
  *
- * Return: true if there is, or if nobody can tell at the moment.
+ * Return: true if there is, or if a resize hides what there is.
  */
 bool moor_cq_has_work(struct moor_cq *cq)
 {
@@ -287,8 +287,8 @@ bool moor_cq_has_work(struct moor_cq *cq)
  * @num: most that are wanted
  * @wc: filled in
  *
- * Of a dead device everything that was posted is flushed, and if the CQ has failed what
- * was posted to queue pairs that have been stopped, so that who drains one comes to an end.
+ * On a dead device everything that was posted is flushed. If the CQ has failed, what was
+ * posted to stopped queue pairs is. So a task that drains a queue pair comes to an end.
  *
  * Return: how many.
  */
@@ -306,7 +306,7 @@ int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		goto unlock;
 	first = kcq->consumer;
 	end = first + BIT(kcq->log_cqe);
-	/* A device that writes as fast as we read does not keep us for ever. */
+	/* At most one ring: a device that writes as fast as we read does not keep us. */
 	while (n < num && kcq->consumer != end) {
 		cqe = moor_cqe_at(kcq, kcq->consumer);
 		if (!cqe)

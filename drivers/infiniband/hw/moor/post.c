@@ -34,7 +34,7 @@ int moor_put_sges(struct moor_sge *to, const struct ib_sge *sges, int num,
  * moor_recv_room - how much memory a receive has
  * @wr: receive, whose SGEs are good
  *
- * Return: bytes; what is more than a message can be does not count.
+ * Return: bytes, at most U32_MAX, which is more than a message can have.
  */
 u32 moor_recv_room(const struct ib_recv_wr *wr)
 {
@@ -142,8 +142,8 @@ static void moor_put_address(struct moor_sq_wqe *wqe, const struct ib_ud_wr *wr)
 }
 
 /*
- * Is it an operation of the queue pair's type (HWI UC-1, UD-1)? FLUSH the core has no
- * structure for, so that nobody can post it.
+ * Is it an operation of the queue pair's type (HWI UC-1, UD-1)? The core has no structure
+ * for FLUSH, so that no kernel user can post it.
  */
 static bool moor_has_opcode(const struct moor_qp *qp, enum ib_wr_opcode opcode)
 {
@@ -220,26 +220,26 @@ static u8 moor_send_flags(const struct moor_qp *qp, int send_flags)
 /* Pairs with poll.c, which lets a slot go when its WQE has ended. */
 static bool moor_wq_is_full(const struct moor_kernel_wq *wq, u32 head)
 {
-	/* What the device has read of the slot it has read before. */
+	/* The device's reads of the old WQE come before it is overwritten. */
 	return head - smp_load_acquire(&wq->tail) > wq->mask;
 }
 
-/* Locked: makes what was put known to the device. */
+/* With the queue's lock: makes new WQEs known to the device. */
 static void moor_wq_advance(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 			    u32 head)
 {
 	lockdep_assert_held(&wq->lock);
-	/* Pairs with poll.c, which has another lock: who sees it sees the wr_ids. */
+	/* Pairs with poll.c, under another lock: pollers that see head see the wr_ids. */
 	smp_store_release(&wq->head, head);
 	if (!moor_is_dead(mdev))
 		moor_kernel_slot_store(&wq->slot, head);
 }
 
 /*
- * Unlocked, because a kick is slow. A device that has died before it saw the
- * slot completes nothing, nor does any to a CQ that has failed: then poll.c does, and
- * whoever waits has to be told. One that dies, or fails, later finds the new head there
- * (moor_cqs_wake(), moor_kernel_cq_failed()).
+ * Without the lock, because a kick is slow. A device that died before it saw the slot
+ * completes nothing, and a failed CQ gets no CQEs: then poll.c flushes, and the waiting
+ * user has to be told. If the device dies or the CQ fails later, the user is told then,
+ * and its poll finds the new head (moor_cqs_wake(), moor_kernel_cq_failed()).
  */
 static void moor_wq_tell(struct moor_dev *mdev, struct moor_kernel_wq *wq,
 			 struct ib_cq *ibcq)

@@ -39,9 +39,9 @@ static void moor_qp_erase(struct moor_dev *mdev, struct moor_qp *qp)
  * @mdev: device
  * @qpn: its number, all bits: the index may have another owner by now
  *
- * Context: of an event queue whose moor_eq_sync() the queue pair waits for
+ * Context: handler of an event queue that moor_qp_erase() waits for (moor_eq_sync())
  *
- * Return: it, or NULL.
+ * Return: the queue pair, or NULL.
  */
 struct moor_qp *moor_qp_find(struct moor_dev *mdev, u32 qpn)
 {
@@ -51,7 +51,7 @@ struct moor_qp *moor_qp_find(struct moor_dev *mdev, u32 qpn)
 }
 
 /**
- * moor_qp_owner - whose a queue pair is
+ * moor_qp_owner - the process that owns a queue pair
  * @mdev: device
  * @qpn: its number
  * @comm: filled in with the name of the process, TASK_COMM_LEN, or NULL
@@ -64,7 +64,7 @@ struct pid *moor_qp_owner(struct moor_dev *mdev, u32 qpn, char *comm)
 	struct pid *owner = NULL;
 	struct moor_qp *qp;
 
-	/* Whoever frees it has to take the lock to erase it first. */
+	/* A queue pair is freed only after its erase, which takes this lock. */
 	xa_lock(&mdev->qps);
 	qp = xa_load(&mdev->qps, moor_qp_index(mdev, qpn));
 	if (qp && qp->qpn == qpn) {
@@ -96,7 +96,7 @@ static bool moor_qp_has_type(const struct moor_dev *mdev, enum ib_qp_type type,
 	}
 }
 
-/* Where its queues complete; a target completes where its messages' SRQs do. */
+/* Are the CQs of the queues given? A target completes to the CQs of the SRQs it uses. */
 static bool moor_qp_has_cqs(const struct ib_qp_init_attr *attr)
 {
 	switch (attr->qp_type) {
@@ -116,7 +116,7 @@ static int moor_qp_check_attr(const struct moor_dev *mdev,
 
 	if (!moor_qp_has_type(mdev, attr->qp_type, user))
 		return -EOPNOTSUPP;
-	/* A work request of the kernel has no room for whom it is for. */
+	/* A work request of the kernel has no field for the SRQ that it is for. */
 	if (attr->qp_type == IB_QPT_XRC_INI && !user)
 		return -EOPNOTSUPP;
 	if (attr->create_flags || attr->rwq_ind_tbl)
@@ -142,7 +142,7 @@ static int moor_qp_check_attr(const struct moor_dev *mdev,
  * @log_stride: log2 of the bytes of one
  * @min_log_stride: the least
  * @max_wr: WQEs that the process has asked for
- * @wqe_bytes: bytes of one, as it has asked for them
+ * @wqe_bytes: bytes of a WQE with what the process has asked for
  *
  * Return: 0 or -EINVAL.
  */
@@ -242,7 +242,7 @@ static int moor_qp_respond(struct moor_qp *qp, struct ib_udata *udata)
 	return ib_respond_udata(udata, resp);
 }
 
-/* Queues of a process, and what is known of it. */
+/* Make the queues of a process's QP, and remember which process it is. */
 static int moor_user_qp_init(struct moor_qp *qp,
 			     const struct ib_qp_init_attr *attr,
 			     struct ib_udata *udata,
@@ -291,7 +291,7 @@ static int moor_target_init(struct moor_qp *qp)
 	return qp->pager ? 0 : -ENOMEM;
 }
 
-/* Nothing of it is in the device any more. */
+/* The device does not know the QP any more. */
 static void moor_qp_release(struct moor_qp *qp)
 {
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
@@ -308,8 +308,8 @@ static void moor_qp_release(struct moor_qp *qp)
 		moor_target_pager_close(qp->pager);
 	}
 	/*
-	 * Not mutex_destroy(): until the core takes it out of its lists, which it does
-	 * last, "rdma resource show" may query it, and is told that the device knows none.
+	 * Not mutex_destroy(): until the core takes the QP out of its lists, which it
+	 * does last, "rdma resource show" may query the QP, which the device refuses.
 	 */
 }
 
@@ -329,7 +329,7 @@ static void moor_qp_set_caps(struct moor_qp *qp, struct ib_qp_init_attr *attr,
  * @ibqp: queue pair
  * @attr: attributes; its capacities are updated to what there is
  * @udata: struct moor_create_qp_req and _resp; NULL for a kernel user, and for an
- *	XRC target, whoever asks for it
+ *	XRC target, even if a process asks for it
  *
  * Return: 0; -EOPNOTSUPP for what Moor does not have; -EINVAL; -EBUSY for a
  * second GSI QP; -ENOMEM; or what pinning the rings gives.
@@ -342,7 +342,7 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct moor_qp *qp = to_mqp(ibqp);
 	int err;
 
-	/* Receives come from there: what is asked for beside it does not count. */
+	/* Receives come from an SRQ, or there are none: no receive queue is made. */
 	if (ibqp->srq || attr->qp_type == IB_QPT_XRC_INI) {
 		attr->cap.max_recv_wr = 0;
 		attr->cap.max_recv_sge = 0;
@@ -410,7 +410,7 @@ static void moor_qp_copy_path(struct rdma_ah_attr *to,
  * @mask: what is asked for; everything is given
  * @init_attr: filled in
  *
- * What was set is remembered here; what changes by itself, the device says.
+ * The driver remembers what was set; it asks the device for what changes by itself.
  *
  * Return: 0 or an errno.
  */

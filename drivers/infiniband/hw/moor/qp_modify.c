@@ -132,7 +132,7 @@ static u32 moor_qp_put_numbers(struct moor_cmd_modify_qp *cmd,
 	return bits;
 }
 
-/* A datagram QP has no path of its own, but a packet of the port's. */
+/* A datagram QP has no path of its own; its packet size is the port's. */
 static u32 moor_qp_put_datagram(struct moor_cmd_modify_qp *cmd,
 				const struct moor_qp *qp,
 				const struct ib_qp_attr *attr, int mask)
@@ -156,7 +156,7 @@ static u32 moor_qp_put_datagram(struct moor_cmd_modify_qp *cmd,
 	return bits;
 }
 
-/* What the device does not have it may not be told either (HWI VER-8). */
+/* Rights that the device does not have must not be sent to it (HWI VER-8). */
 static void moor_qp_put_access(struct moor_cmd_modify_qp *cmd,
 			       const struct moor_qp *qp, u32 access)
 {
@@ -240,9 +240,9 @@ static void moor_qp_remember(struct moor_qp *qp, const struct ib_qp_attr *attr,
 }
 
 /*
- * Who drains a queue pair of the kernel takes it to ERR first, and whoever does that
- * frees memory next: a device that does not obey is stopped, and on a dead one it
- * succeeds, since what is posted is flushed there (poll.c).
+ * A task that drains a queue pair of the kernel takes it to ERR first, and frees memory
+ * next: a device that does not obey is stopped, and on a dead device the step succeeds,
+ * since poll.c flushes what is posted.
  */
 static bool moor_qp_must_stop(const struct moor_qp *qp,
 			      const struct ib_qp_attr *attr, int mask)
@@ -258,7 +258,7 @@ static bool moor_qp_must_stop(const struct moor_qp *qp,
  * @mask: which of them
  * @udata: no input
  *
- * Return: 0, for a step of the kernel's to ERR or RESET whatever the device says;
+ * Return: 0, even if the device refuses to take a QP of the kernel to ERR or RESET;
  * -EINVAL for a transition or value that IBA does not allow; -EOPNOTSUPP for what
  * Moor does not have; -ENOMEM.
  */
@@ -288,7 +288,7 @@ int moor_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err && moor_qp_must_stop(qp, attr, mask)) {
 		moor_hw_kill(to_mdev(ibqp->device),
 			     "it refused to stop a queue pair");
-		/* It may have died while this one was on its way out of RESET. */
+		/* The device may have died while this QP was on its way out of RESET. */
 		moor_kernel_qp_last_wqe(qp);
 		err = 0;
 	}

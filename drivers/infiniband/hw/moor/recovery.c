@@ -18,13 +18,13 @@ module_param_named(recover, moor_recover, bool, 0644);
 MODULE_PARM_DESC(recover,
 		 "Reset a device that has died, at most once a minute (default: Y)");
 
-/* Waits for whoever has the device lock, and for all that unregistering waits for. */
+/* Its works wait for the device lock, and for all that unregistering waits for. */
 static struct workqueue_struct *moor_recovery_wq;
 
 /*
- * Whoever had the lock may have been faster: the driver has let go of the function,
- * it sleeps, was reset, or is not to run again. While its channel is not there the
- * handlers of PCI errors, or of hotplug, have the next word.
+ * The task that had the device lock before may have been faster: the driver has let go
+ * of the function, or the function sleeps, was reset, or is not to run again. While the
+ * PCI channel is offline, the handlers of PCI errors, or of hotplug, act next.
  */
 static bool moor_recovery_is_due(const struct moor_function *function)
 {
@@ -94,7 +94,7 @@ void moor_recovery_start(struct moor_dev *mdev)
  * moor_function_alloc - begin to look after a PCI function
  * @pdev: PCI function
  *
- * Return: what moor_function_put() lets go, or NULL.
+ * Return: the function, for moor_function_put() to release, or NULL.
  */
 struct moor_function *moor_function_alloc(struct pci_dev *pdev)
 {
@@ -125,8 +125,8 @@ void moor_function_put(struct moor_function *function)
 /**
  * moor_recovery_init - make the queue in which devices are recovered
  *
- * What a device has is registered and unregistered there: not while the system
- * goes to sleep.
+ * Its works register and unregister devices, which must not happen while the system
+ * goes to sleep: the queue is freezable.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Why a registration failed. An errno names a class of reasons; here the limit,
- * flag or page is remembered that it was: the last one of each context for its
- * process, and the last ones of the device for its administrator.
+ * Why a registration failed. An errno names a class of reasons; here the exact limit,
+ * flag or page is remembered: the last failure of each context for its process, and
+ * the last failures of the device for its administrator.
  */
 
 #include <linux/capability.h>
@@ -41,9 +41,9 @@ const char *moor_refusal_name(u32 reason)
 }
 
 /*
- * The first page of a range that cannot be pinned: asked of pinning itself, a
- * few pages at a time, because mappings alone do not tell (a file may end within
- * one). Each is unpinned at once, so that nothing is to be accounted for.
+ * Find the first page of a range that cannot be pinned, by pinning a few pages at a
+ * time: the mappings alone do not show it (a file may end within one). Each page is
+ * unpinned at once, so that nothing needs to be accounted for.
  */
 static u64 moor_find_bad_page(u64 start, u64 length, bool write)
 {
@@ -103,7 +103,7 @@ int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
 		why->limit = rlimit(RLIMIT_MEMLOCK);
 		why->value = pinned << PAGE_SHIFT;
 	} else if (err == -EFAULT) {
-		/* Which page it was is looked for when somebody asks. */
+		/* moor_refusal_last() looks for the page when the process asks. */
 		why->reason = MOOR_REFUSAL_PAGE;
 	} else {
 		why->reason = moor_refusal_of_errno(err);
@@ -115,7 +115,7 @@ int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
  * moor_refuse - remember why a registration failed
  * @mdev: device
  * @udata: of the call, by which its context is found
- * @why: reason and arguments; its error is filled in here
+ * @why: reason and arguments; @why->error is filled in here
  * @err: negative errno
  */
 void moor_refuse(struct moor_dev *mdev, struct ib_udata *udata,
@@ -143,7 +143,7 @@ void moor_refuse(struct moor_dev *mdev, struct ib_udata *udata,
 }
 
 /**
- * moor_refusal_last - why the last registration of a context that failed did
+ * moor_refusal_last - why the last failed registration of a context failed
  * @mdev: device
  * @uctx: context of the calling process
  * @why: filled in

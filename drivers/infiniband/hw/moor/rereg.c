@@ -24,16 +24,16 @@ static int moor_rereg_translation(struct moor_dev *mdev,
 	if (err)
 		return err;
 	err = moor_reg_pin(mdev, next, why);
-	/* What the memory was to be pinned for, if the call left the rights alone. */
+	/* Record the access that was pinned for, also if the call keeps the rights. */
 	if (err)
 		why->access |= next->access & IB_ACCESS_LOCAL_WRITE;
 	return err;
 }
 
 /*
- * What is paged on demand, or is to be, gets a table of its own for the same range:
- * the one that it had may be in use by invalidations. The range is one of the process
- * that registered it, and no other has that.
+ * An MR that is paged on demand, or is to be, gets a new table for the same range: its
+ * old table may be in use by invalidations. The range is in the address space of the
+ * process that registered it, so another process is refused.
  */
 static int moor_rereg_paging(struct moor_dev *mdev,
 			     struct moor_registration *next, u64 iova,
@@ -71,8 +71,9 @@ static int moor_rereg_rights(struct moor_registration *next, u64 iova,
 }
 
 /*
- * What the registration is to become: with IB_MR_REREG_TRANS, or if it is paged on
- * demand before or after, with memory of its own. What was asked for is in @why.
+ * Fill in @next, which the registration is to become. With IB_MR_REREG_TRANS, or if it
+ * is paged on demand before or after, @next gets memory of its own. The request is in
+ * @why.
  */
 static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 			      struct moor_registration *next, int flags,
@@ -85,7 +86,7 @@ static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 	why->reason = MOOR_REFUSAL_DEVICE;
 	if (moor_is_dead(mdev))
 		return -EIO;
-	/* libibverbs does not offer it, and its owner may take it back meanwhile. */
+	/* libibverbs does not offer this, and the buffer's owner may take it back. */
 	why->reason = MOOR_REFUSAL_OTHER;
 	if (moor_reg_is_dmabuf(next))
 		return -EOPNOTSUPP;
@@ -124,12 +125,12 @@ static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
  * @flags: IB_MR_REREG_*: which of the following count
  * @start: address of the first byte
  * @length: bytes
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @access: IB_ACCESS_*
  * @ibpd: protection domain
  * @udata: no input
  *
- * Until the old range is unpinned both count towards the process's limit.
+ * Until the old range is unpinned, both ranges count towards the process's limit.
  *
  * Return: NULL, with the keys as they were; -EBUSY while a window is bound;
  * -EACCES if memory pinned for reading is to be written, or if paging changes for
@@ -144,7 +145,7 @@ struct ib_mr *moor_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	struct moor_mr *mr = to_mmr(ibmr);
 	struct moor_registration next = mr->reg;
 	struct moor_registration old = mr->reg;
-	/* What the call does not change is what the region has. */
+	/* What the call does not change is taken from the region. */
 	struct moor_refusal why = {
 		.start = flags & IB_MR_REREG_TRANS ? start : mr->reg.start,
 		.length = flags & IB_MR_REREG_TRANS ? length : mr->reg.length,

@@ -47,9 +47,9 @@ static void moor_res_add_window(void *arg, const struct moor_window_info *info)
 }
 
 /*
- * Anybody may ask for everybody's MRs. Keys the core shows to who may administer the
- * network alone, and so are addresses here. The message of a dump is of the asker's
- * socket; that of a single answer is of none yet, and the asker is who runs.
+ * Any process may query the MRs of all processes. The core shows keys only to those with
+ * CAP_NET_ADMIN, and so it is with addresses here. The message of a dump has the asker's
+ * socket; that of a single answer has none yet, and the asker is the current task.
  */
 static bool moor_res_may_see(const struct sk_buff *msg)
 {
@@ -68,7 +68,7 @@ static int moor_res_put_addresses(struct sk_buff *msg,
 	return 0;
 }
 
-/* How many windows are bound, and, for who may know keys, which: the first ones. */
+/* How many windows are bound and, if the asker may see keys, the first of them. */
 static int moor_res_put_windows(struct sk_buff *msg, struct moor_dev *mdev,
 				const struct moor_mr_info *info, bool may_see)
 {

@@ -18,7 +18,7 @@ static u32 moor_srq_index(const struct moor_dev *mdev, u32 srqn)
  *
  * Context: of the asynchronous event queue
  *
- * Return: it, or NULL.
+ * Return: the shared receive queue, or NULL.
  */
 struct moor_srq *moor_srq_find(struct moor_dev *mdev, u32 srqn)
 {
@@ -33,7 +33,7 @@ static void moor_srq_erase(struct moor_dev *mdev, struct moor_srq *srq)
 	moor_eq_sync(&mdev->async_eq);
 }
 
-/* From here on events find it: as moor_cq_reveal(), and for the same reason. */
+/* From here on events find the SRQ; not earlier, for the reason in moor_cq_reveal(). */
 static void moor_srq_reveal(struct moor_dev *mdev, struct moor_srq *srq)
 {
 	WARN_ON(xa_is_err(xa_store(&mdev->srqs, moor_srq_index(mdev, srq->srqn),
@@ -98,7 +98,7 @@ static int moor_user_srq_init(struct moor_srq *srq,
 	return err;
 }
 
-/* Nothing of it is in the device any more. */
+/* The device does not know the SRQ any more. */
 static void moor_srq_release(struct moor_srq *srq)
 {
 	if (srq->uctx) {
@@ -179,7 +179,7 @@ static int moor_srq_pin_other(struct moor_srq *srq, u32 max_wr,
 	struct moor_modify_srq_req req = {};
 	int err;
 
-	/* Nobody in the kernel resizes one. */
+	/* No kernel user resizes an SRQ. */
 	if (!udata)
 		return -EOPNOTSUPP;
 	err = ib_copy_validate_udata_in(udata, req, reserved);

@@ -13,7 +13,7 @@
  * moor_mmap_insert - make something mappable by a process
  * @uctx: its context
  * @kind: what
- * @page: which, of those that are numbered
+ * @page: page number, for kinds that are numbered
  * @num_pages: how many
  *
  * Return: the entry, or -ENOMEM.
@@ -46,7 +46,7 @@ struct moor_mmap_entry *moor_mmap_insert(struct moor_ucontext *uctx,
  *
  * All mappings end before their context does, so a page's entries of both
  * kinds are let go together, the doorbell's last. On-NIC memory that is freed
- * while mapped is somebody else's only from here on.
+ * while mapped may be given to another owner only from here on.
  */
 void moor_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 {
@@ -99,8 +99,8 @@ static int moor_mmap_entry_map(struct moor_dev *mdev,
  * @ibuctx: context
  * @vma: where
  *
- * Offsets are looked up in the context's own table, so that nobody maps what
- * was given to somebody else.
+ * Offsets are looked up in the context's own table, so that a process cannot map
+ * what was given to another one.
  *
  * Return: 0; -EINVAL for an unknown offset, a wrong size or a private mapping;
  * -EPERM for the dozing word mapped writable; -EAGAIN; -ENOMEM.

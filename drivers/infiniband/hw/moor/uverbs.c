@@ -13,13 +13,13 @@
 #define UVERBS_MODULE_NAME moor
 #include <rdma/uverbs_named_ioctl.h>
 
-/* An entry of the list as 1.0 had it, and as it is for who does not say otherwise. */
+/* Size of a list entry in 1.0, which is also used for processes that give no size. */
 #define MOOR_WINDOW_SIZE_1_0	offsetofend(struct moor_window, reserved)
 
 /*
- * What fits into a process's array, and how many there were. The process says how
- * large an entry is: as it knows struct moor_window, which may have grown here or
- * there. @list is cleared, so that what only the process knows is zero.
+ * What fits into a process's array, and how many windows there were. The process gives
+ * the size of an entry, that of its struct moor_window; the driver's may be smaller or
+ * larger. @list is cleared, so that members that only the process knows are zero.
  */
 struct moor_window_array {
 	struct moor_dev *mdev;
@@ -44,7 +44,7 @@ static void moor_window_array_add(void *arg,
 	array->count++;
 }
 
-/* Room for what the process has room for; the caller frees @array->list. */
+/* As many entries as the process has room for; the caller frees @array->list. */
 static int moor_window_array_init(struct moor_window_array *array,
 				  struct uverbs_attr_bundle *attrs)
 {
@@ -98,7 +98,7 @@ static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *att
 	if (to_mmr(ibmr)->type != MOOR_MRC_TYPE_INVALID)
 		err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
 					 moor_window_array_add, &array);
-	/* The device of no window type has none bound. */
+	/* A device without window types has no windows bound. */
 	if (!err || err == -EOPNOTSUPP)
 		err = moor_windows_respond(attrs, &array);
 	kvfree(array.list);

@@ -70,8 +70,8 @@ struct moor_ucontext {
  * struct moor_pd - a protection domain
  * @ibpd: the core's
  * @pdn: its number
- * @mws_made: windows that it ever had
- * @mws_gone: those of them that the device has no more
+ * @mws_made: number of windows ever made in it
+ * @mws_gone: number of these that the device does not have any more
  */
 struct moor_pd {
 	struct ib_pd ibpd;
@@ -93,7 +93,7 @@ struct moor_xrcd {
 /**
  * struct moor_ah - an address handle
  * @ibah: the core's
- * @segment: what of an address segment it knows; the rest is the work request's
+ * @segment: the known part of an address segment; the rest comes from the work request
  */
 struct moor_ah {
 	struct ib_ah ibah;
@@ -114,7 +114,7 @@ struct moor_cq {
 	struct moor_ucontext *uctx;
 	struct mutex resize_lock;	/* protects ring and ibcq.cqe */
 	struct moor_ring ring;
-	struct moor_kernel_cq kernel;	/* a user's has no part in it */
+	struct moor_kernel_cq kernel;	/* unused in a process's CQ */
 };
 
 /**
@@ -128,8 +128,8 @@ struct moor_cq {
  * @log_depth: log2 of them
  * @log_stride: log2 of the bytes of one
  * @max_sge: SGEs that were asked for
- * @cookie: of an XRC one: what its process finds it by
- * @kernel: a user's has no part in it
+ * @cookie: of an XRC SRQ: by which its process finds it
+ * @kernel: unused in a process's SRQ
  */
 struct moor_srq {
 	struct ib_srq ibsrq;
@@ -156,10 +156,10 @@ struct moor_qp {
 	enum ib_sig_type sq_sig_type;
 	struct mutex lock;		/* protects attr; orders modifications */
 	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
-	bool left_reset;		/* once; before, the core may be making it */
+	bool left_reset;		/* ever; before, the core may be making the QP */
 	struct pid *owner;		/* process that created it */
 	char comm[TASK_COMM_LEN];	/* its name then */
-	struct moor_kernel_qp kernel;	/* a user's has no part in it */
+	struct moor_kernel_qp kernel;	/* unused in a process's QP */
 	struct moor_pager *pager;	/* a user's, if the device has ODP */
 };
 
@@ -206,15 +206,15 @@ static inline bool moor_qp_is_ud(const struct moor_qp *qp)
 }
 
 /*
- * The kernel's, as processes may share it, but it has no queue: nothing is posted to
- * it, and what it receives is with XRC shared receive queues, and completes there.
+ * An XRC target is the kernel's, as processes may share it, but has no queue: nothing is
+ * posted to it, and its receives come from XRC shared receive queues and complete there.
  */
 static inline bool moor_qp_is_target(const struct moor_qp *qp)
 {
 	return qp->ibqp.qp_type == IB_QPT_XRC_TGT;
 }
 
-/* Has it queues of a user in the kernel? */
+/* Does the QP have queues of a user in the kernel? */
 static inline bool moor_qp_is_kernel(const struct moor_qp *qp)
 {
 	return !qp->uctx && !moor_qp_is_target(qp);

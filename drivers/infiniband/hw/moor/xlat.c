@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Translation tables (HWI 7): the nodes that they are made of. What is in them is
- * xlat_tree.c's.
+ * Translation tables (HWI 7): the nodes that they are made of. xlat_tree.c fills the
+ * nodes.
  */
 
 #include <linux/dma-mapping.h>
@@ -89,7 +89,7 @@ static struct moor_node *moor_nodes_take(struct moor_node_pool *pool)
 /**
  * moor_table_add_node - take another node for a table
  * @mdev: device
- * @table: has it from then on, in front of the others
+ * @table: table that gets the node, in front of its others
  *
  * Return: the node, with what it held before, or NULL.
  */
@@ -111,7 +111,7 @@ struct moor_node *moor_table_add_node(struct moor_dev *mdev,
 /**
  * moor_table_alloc_nodes - take nodes for a table
  * @mdev: device
- * @table: filled in but for its translation; has none yet
+ * @table: filled in but for its translation; has no nodes yet
  * @want: how many
  *
  * Return: 0 or -ENOMEM.
@@ -136,7 +136,7 @@ static struct moor_node *moor_nodes_last(struct moor_node *node)
 	return node;
 }
 
-/* All of a table's nodes at once, unless they are too many to keep. */
+/* Give all of a table's nodes to the pool, unless they are too many to keep. */
 static bool moor_nodes_give(struct moor_node_pool *pool,
 			    const struct moor_table *table)
 {
@@ -157,7 +157,7 @@ static bool moor_nodes_give(struct moor_node_pool *pool,
 /**
  * moor_table_free - give a table's nodes back
  * @mdev: device
- * @table: table that the device has no use of any more
+ * @table: table that the device does not use any more
  */
 void moor_table_free(struct moor_dev *mdev, struct moor_table *table)
 {
@@ -171,7 +171,7 @@ void moor_table_free(struct moor_dev *mdev, struct moor_table *table)
  * moor_ring_pin - describe a process's ring to the device
  * @mdev: device
  * @ring: filled in
- * @umem: pinned memory of the ring; this function's from here on
+ * @umem: pinned memory of the ring; owned by this function from here on
  *
  * Return: 0 or an errno, with nothing pinned.
  */
@@ -191,7 +191,7 @@ int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
 /**
  * moor_ring_unpin - let a ring go
  * @mdev: device
- * @ring: ring that the device has no use of any more; may never have been pinned
+ * @ring: ring that the device does not use any more; may never have been pinned
  */
 void moor_ring_unpin(struct moor_dev *mdev, struct moor_ring *ring)
 {

@@ -3,15 +3,15 @@
  * Translation trees (HWI 7.2): pinned memory, described with as few leaves as it
  * allows.
  *
- * Memory is pieces, each contiguous for the device. A leaf needs no alignment of
- * the address that it gives, only of where it stands in the tree, and where the
- * memory begins in the tree is ours to say. So what the wire calls it does not
- * matter, and pieces with seams that are congruent take leaves of that size. In a tree of
- * small leaves a large one stands for a whole node of them.
+ * Memory is pieces, each contiguous for the device. The address in a leaf needs no
+ * alignment, only the leaf's position in the tree does, and the driver chooses where
+ * the memory begins in the tree. So the address on the wire does not matter, and pieces
+ * whose seams are congruent modulo a size take leaves of that size. In a tree of small
+ * leaves a large leaf stands for a whole node of them.
  *
- * Of memory that comes and goes (dmabuf_move.c) nothing is known before: it has a tree of
- * small leaves, with as many nodes as that can need, and the context table always says
- * the same of it.
+ * Nothing is known in advance of memory that comes and goes (dmabuf_move.c): it has a
+ * tree of small leaves, with as many nodes as those can need, and its entry in the
+ * context table never changes.
  */
 
 #include <linux/log2.h>
@@ -35,7 +35,7 @@ static inline struct scatterlist *moor_sg_next(struct scatterlist *sg)
 	return unlikely(sg_is_chain(sg)) ? sg_chain_ptr(sg) : sg;
 }
 
-/* The next piece: entries that follow each other are one. */
+/* The next piece: entries whose addresses follow each other are one piece. */
 static u64 moor_walk_piece(struct moor_walk *walk, u64 *addr)
 {
 	u64 end = sg_dma_address(walk->sg);
@@ -51,12 +51,12 @@ static u64 moor_walk_piece(struct moor_walk *walk, u64 *addr)
 
 /**
  * struct moor_survey - what a tree's shape depends on
- * @start: where the memory begins, as the process knows it: a page
+ * @start: address in the process where the memory begins: a page
  * @length: bytes, whole pages
- * @seams: where two pieces meet, the bits of all such places
- * @first_seam: one of them, or 0
- * @apart: bits in which others differ from it
- * @longest: piece; more if not all have been seen
+ * @seams: the bits of all places where two pieces meet, or-ed
+ * @first_seam: the first of these places, or 0
+ * @apart: bits in which other seams differ from @first_seam
+ * @longest: length of the longest piece; more if not all pieces have been seen
  * @huge: leaves of MOOR_HUGE_SHIFT that the pieces have room for
  * @bits: of all addresses and lengths
  * @first: address of the first byte
@@ -82,9 +82,9 @@ static u64 moor_count_huge(u64 from, u64 to)
 }
 
 /*
- * Of pages that are plainly scattered nothing more needs to be known, and to walk them
- * twice is to read half a cache line more for each. What the owner of a dma-buf gives
- * is looked at all the same: it may be no pages.
+ * Once the pages are plainly scattered the walk ends: nothing more needs to be known,
+ * and a second walk reads half a cache line more for each page. The list of a dma-buf
+ * is always walked to its end: its owner may give pieces that are not whole pages.
  */
 static void moor_survey_memory(struct moor_survey *survey,
 			       const struct ib_umem *umem)
@@ -125,15 +125,15 @@ static void moor_survey_memory(struct moor_survey *survey,
 /**
  * struct moor_tree - a tree being filled from left to right
  * @mdev: device, or NULL: no more nodes than @spare
- * @table: has its nodes
+ * @table: table that has the tree's nodes
  * @spare: nodes of @table that are not in use yet
- * @root: names the root's node
- * @bits: of its leaves, beside their addresses
+ * @root: entry that points to the root's node
+ * @bits: bits of the tree's leaves, beside their addresses
  * @pos: where the next leaf goes, in bytes of the tree's space
  * @page_shift: of the smallest leaves
  * @levels: height of the root's node
  * @node: by height - 1: the entries of the node being filled, or NULL
- * @last: by height - 1: the last byte that it maps
+ * @last: by height - 1: the last byte that this node maps
  */
 struct moor_tree {
 	struct moor_dev *mdev;
@@ -150,7 +150,7 @@ struct moor_tree {
 
 /*
  * Do leaves of this size, with a seam at @anchor, keep within 64 bits? The first and
- * the last may reach beyond the memory, where the key's bounds let nobody.
+ * the last leaf may reach beyond the memory; the key's bounds allow no access there.
  */
 static bool moor_leaf_fits(const struct moor_survey *survey, u64 anchor,
 			   u32 shift)
@@ -163,9 +163,9 @@ static bool moor_leaf_fits(const struct moor_survey *survey, u64 anchor,
 }
 
 /*
- * All leaves as large as the seams allow; or small ones with huge ones among them, if
- * that is fewer. Positions are the process's addresses if they do, for that is
- * what huge pages are aligned to.
+ * Make all leaves as large as the seams allow; or small leaves with huge ones among
+ * them, if those are fewer. Positions in the tree are the process's addresses where the
+ * seams allow that, since huge pages are aligned to those.
  */
 static int moor_tree_plan(struct moor_tree *tree,
 			  const struct moor_survey *survey, u64 page_sizes)
@@ -211,7 +211,7 @@ static u32 moor_tree_index(const struct moor_tree *tree, u32 h, u64 byte)
 	return byte >> moor_tree_shift(tree, h) & (MOOR_NODE_ENTRIES - 1);
 }
 
-/* By words: a memset() by bytes is eight times the work where that is emulated. */
+/* By words: a memset() by bytes is eight times the work under emulation. */
 static void moor_clear_entries(__le64 *pte, u32 count)
 {
 	memset64((__force u64 *)pte, 0, count);
@@ -231,7 +231,7 @@ static struct moor_node *moor_tree_node(struct moor_tree *tree)
 
 static __le64 *moor_tree_entry(struct moor_tree *tree, u32 h);
 
-/* A new node at height @h + 1, entered in the one above it. */
+/* Make a node at height @h + 1, and enter it in the node above. */
 static int moor_tree_grow(struct moor_tree *tree, u32 h)
 {
 	u32 span = moor_tree_shift(tree, h + 1);
@@ -254,7 +254,7 @@ static int moor_tree_grow(struct moor_tree *tree, u32 h)
 		*above = entry;
 	else
 		tree->root = entry;
-	/* It comes as it was left: what is before the memory is cleared. */
+	/* The node has its old contents: clear the entries before the memory. */
 	moor_clear_entries(node->pte, moor_tree_index(tree, h, tree->pos));
 	tree->node[h] = node->pte;
 	tree->last[h] = span < 64 ? tree->pos | (BIT_ULL(span) - 1) : U64_MAX;
@@ -271,7 +271,7 @@ static __le64 *moor_tree_entry(struct moor_tree *tree, u32 h)
 	return tree->node[h] + moor_tree_index(tree, h, tree->pos);
 }
 
-/* Where the largest leaf goes that may stand here and does not go beyond @end. */
+/* Height - 1 of the largest leaf that may stand here and does not go beyond @end. */
 static u32 moor_tree_height(const struct moor_tree *tree, u64 end)
 {
 	u32 h;
@@ -290,7 +290,7 @@ static int moor_tree_add_piece(struct moor_tree *tree, u64 addr, u64 len)
 	u64 inside = tree->pos & (BIT_ULL(tree->page_shift) - 1);
 	u64 end = tree->pos + len;
 
-	/* Only the first one begins inside a leaf. */
+	/* Only the first piece begins inside a leaf. */
 	tree->pos -= inside;
 	addr -= inside;
 	while (tree->pos < end) {
@@ -303,7 +303,7 @@ static int moor_tree_add_piece(struct moor_tree *tree, u64 addr, u64 len)
 		if (!pte)
 			return -ENOMEM;
 		room = MOOR_NODE_ENTRIES - moor_tree_index(tree, h, tree->pos);
-		/* The last leaf may end behind the memory, if it is a small one. */
+		/* The last leaf may end behind the memory, if it is a smallest leaf. */
 		count = (end - tree->pos + (h ? 0 : size - 1)) >>
 			moor_tree_shift(tree, h);
 		count = min_t(u64, count, room);
@@ -315,9 +315,9 @@ static int moor_tree_add_piece(struct moor_tree *tree, u64 addr, u64 len)
 }
 
 /*
- * Entries of the scatterlist that are a leaf each, up to the end of a node or of a part of
- * the list: the loop that counts for scattered memory, so it looks at nothing else. The
- * last entry of all is not for it.
+ * Add entries of the scatterlist that are one leaf each, up to the end of a node or of
+ * a chained part of the list. This loop decides the speed for scattered memory, so it
+ * checks nothing else. It leaves out the last entry of the whole list.
  *
  * Return: how many, or -ENOMEM.
  */
@@ -350,7 +350,7 @@ static int moor_tree_add_pages(struct moor_tree *tree, struct moor_walk *walk)
 	return room + i;
 }
 
-/* Nodes come as they were left: what is behind the memory is cleared. */
+/* Nodes have their old contents: clear the entries behind the memory. */
 static void moor_tree_clear_rest(struct moor_tree *tree)
 {
 	u64 last = tree->pos - 1;
@@ -448,7 +448,7 @@ int moor_table_build(struct moor_dev *mdev, struct moor_table *table,
 	return 0;
 }
 
-/* Levels and nodes of a tree with so many small leaves. */
+/* Levels and nodes of a tree with @leaves small leaves. */
 static void moor_table_shape(u64 leaves, u32 *levels, u64 *nodes)
 {
 	*levels = 0;
@@ -461,13 +461,13 @@ static void moor_table_shape(u64 leaves, u32 *levels, u64 *nodes)
 }
 
 /**
- * moor_table_reserve - a table for memory that comes and goes, all of it
+ * moor_table_reserve - make a table for memory that comes and goes as a whole
  * @mdev: device
  * @table: filled in; describes nothing yet
  * @start: address of the first byte
  * @length: bytes
  *
- * All hangs on the first entry of the root's node.
+ * The whole tree hangs on the first entry of the root's node.
  *
  * Return: 0; -ENOMEM; -EINVAL if no table can be as large.
  */
@@ -498,7 +498,7 @@ int moor_table_reserve(struct moor_dev *mdev, struct moor_table *table,
 
 /**
  * moor_table_fill - describe memory that has come
- * @table: of moor_table_reserve(); describes nothing, and the device knows that
+ * @table: of moor_table_reserve(); describes nothing, and the device caches no entry
  * @umem: memory, mapped in whole pages, as long as was reserved
  *
  * Return: 0, or an errno with the table describing nothing.
@@ -517,7 +517,7 @@ int moor_table_fill(struct moor_table *table, struct ib_umem *umem)
 
 	if (err)
 		return err;
-	/* What the nodes hold before the nodes (HWI ODP-18). */
+	/* The nodes' contents before the entry that points to them (HWI ODP-18). */
 	dma_wmb();
 	WRITE_ONCE(*root->pte, tree.root);
 	return 0;

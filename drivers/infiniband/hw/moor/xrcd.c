@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * XRC domains: numbers that XRC targets and XRC shared receive queues have in common.
- * Which processes share one the core knows, by the inode that they open it with.
+ * The core knows which processes share a domain, by the inode that they open it with.
  */
 
 #include "moor.h"
