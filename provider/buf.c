@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Memory of the queues. The kernel pins it and the device reads and writes
- * it, so it is whole pages that nothing else lives in.
+ * it, so each buffer has whole pages, which nothing else uses.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static void *map_memory(size_t size)
 }
 
 /*
- * Asks the allocator of @parent. Returns an errno; 0 with buf->addr NULL: the
- * allocator wants the default.
+ * Asks the allocator of @parent. Returns 0 or an errno. If buf->addr is NULL
+ * after 0, the allocator wants the default.
  */
 static int ask_parent(struct moor_buf *buf, struct moor_pd *parent)
 {
@@ -54,7 +54,7 @@ static void release(struct moor_buf *buf)
  * @buf: filled in
  * @size: bytes, not 0; rounded up to whole pages
  * @parent: a parent domain whose allocator is asked first, or NULL
- * @resource: what it is for
+ * @resource: what the memory is for
  *
  * Returns 0 or an errno.
  */
@@ -88,7 +88,7 @@ int moor_buf_alloc(struct moor_buf *buf, size_t size, struct moor_pd *parent,
 }
 
 /**
- * moor_buf_free - give back what moor_buf_alloc() gave
+ * moor_buf_free - free the memory of moor_buf_alloc()
  * @buf: memory that the device does not use any more
  */
 void moor_buf_free(struct moor_buf *buf)

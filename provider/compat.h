@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What differs between versions of rdma-core, whose interface to providers is
- * private and changes. Told apart by the functions' types, not by a version:
+ * Differences between versions of rdma-core, whose interface to providers is private
+ * and changes. The types of the functions tell the versions apart, not a version number:
  * distributions port changes back.
  */
 #ifndef MOOR_PROVIDER_COMPAT_H
@@ -15,7 +15,7 @@
 		__builtin_types_compatible_p(__typeof__(function), type), \
 		yes, no)(function, __VA_ARGS__))
 
-/* Not there in older versions. */
+/* Older versions of rdma-core do not declare these. */
 struct ibv_fd_arr;
 struct verbs_create_cq_prov_attr;
 

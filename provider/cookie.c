@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Cookies: what a CQE carries to say whose it is. */
+/* Cookies: the cookie in a CQE names the owner of the CQE, a QP or an XRC SRQ. */
 #include <errno.h>
 #include <stdlib.h>
 

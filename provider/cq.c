@@ -16,8 +16,8 @@
 				 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 
 /*
- * Returns log2 of the CQEs of a ring for @cqe, or a negative errno. A little more room is
- * needed than is asked for (take_cqe() in poll.c).
+ * Returns log2 of the size of a ring for @cqe CQEs, or a negative errno. The ring needs a
+ * little more room than @cqe (take_cqe() in poll.c).
  */
 static int ring_log_size(const struct moor_context *ctx, uint32_t cqe)
 {
@@ -56,7 +56,7 @@ static bool wants_lock(const struct ibv_cq_init_attr_ex *attr,
 	       !moor_single_threaded(parent);
 }
 
-/* The kernel's part, and the doorbell. The ring is there. */
+/* Creates the CQ in the kernel and maps its doorbell. The ring exists already. */
 static int create_in_kernel(struct moor_context *ctx, struct moor_cq *cq,
 			    const struct ibv_cq_init_attr_ex *attr)
 {
@@ -151,7 +151,7 @@ struct ibv_cq_ex *moor_create_cq_ex(struct ibv_context *context,
 	return &cq->vcq.cq_ex;
 }
 
-/* With the lock held: nobody polls while the device moves to the new ring. */
+/* Called with @cq->lock held: no thread polls while the device moves to the new ring. */
 static int resize_locked(struct moor_cq *cq, int log)
 {
 	struct ib_uverbs_resize_cq_resp resp;

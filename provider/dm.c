@@ -13,7 +13,7 @@
 
 #include "moor.h"
 
-/* libibverbs leaves it to the device; programs expect units of four bytes. */
+/* libibverbs leaves the granularity to the device; programs expect four bytes. */
 static bool may_copy(const struct moor_dm *dm, uint64_t offset, size_t length)
 {
 	return offset % sizeof(uint32_t) == 0 &&
@@ -21,7 +21,7 @@ static bool may_copy(const struct moor_dm *dm, uint64_t offset, size_t length)
 	       offset <= dm->length && length <= dm->length - offset;
 }
 
-/* Accesses of eight bytes where @dm is aligned to them, never longer ones. */
+/* Uses accesses of eight bytes where @dm is aligned to that, and never longer ones. */
 static void copy_to(void *dm, const uint8_t *from, size_t length)
 {
 	uint64_t word;
@@ -74,7 +74,7 @@ static int memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 	if (!may_copy(dm, offset, length))
 		return EINVAL;
 	copy_to(dm->addr + offset, host_addr, length);
-	/* Out before the doorbell of a request that reads it. */
+	/* The stores must be out before the doorbell of a request that reads them. */
 	mmio_flush_writes();
 	return 0;
 }
@@ -95,7 +95,7 @@ static size_t mapped_size(const struct moor_dm *dm)
 	return align(dm->length, MOOR_PAGE_SIZE);
 }
 
-/* Maps it. Returns 0 or an errno. */
+/* Maps the on-NIC memory. Returns 0 or an errno. */
 static int set_up(struct moor_dm *dm, struct ibv_context *context,
 		  const struct moor_dm_location *where)
 {
@@ -154,7 +154,7 @@ free_dm:
 	return NULL;
 }
 
-/* EBUSY from the kernel: MRs are registered on it. */
+/* The kernel returns EBUSY if MRs are registered on the memory. */
 int moor_free_dm(struct ibv_dm *ibdm)
 {
 	struct moor_dm *dm = to_moor_dm(ibdm);
@@ -203,7 +203,7 @@ void moor_unimport_dm(struct ibv_dm *ibdm)
 }
 
 /**
- * moor_dms_close - unmap what was never freed
+ * moor_dms_close - unmap the on-NIC memory that was never freed
  * @ctx: the context, which is being closed
  */
 void moor_dms_close(struct moor_context *ctx)

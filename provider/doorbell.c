@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Mapping of doorbell and kick pages. The kernel puts the slots of many queues
- * on one page; a page is mapped when the first of them comes and unmapped with
- * the last.
+ * on one page; a page is mapped for its first slot and unmapped with its last
+ * slot.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static struct moor_doorbell_page *find_page(struct moor_context *ctx,
 /**
  * moor_slot_get - map the slot that the kernel gave to a queue
  * @ctx: the context
- * @where: pages, as the kernel answered
- * @slot_offset: byte offset of the slot in them
+ * @where: mmap offsets of the pages, from the kernel's response
+ * @slot_offset: byte offset of the slot in these pages
  * @slot: filled in
  *
  * Returns 0 or an errno.
@@ -101,9 +101,9 @@ int moor_slot_get(struct moor_context *ctx, const struct moor_doorbell *where,
 }
 
 /**
- * moor_slot_put - give back what moor_slot_get() gave
+ * moor_slot_put - give back a slot of moor_slot_get()
  * @ctx: the context
- * @slot: the slot; the kernel's part of its queue is gone
+ * @slot: the slot; the kernel has destroyed its queue
  */
 void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot)
 {

@@ -38,7 +38,7 @@ struct moor_doorbell_page {
  * @doorbell: eight bytes, keeps what was stored last
  * @kick: four bytes at the same place of the kick page
  * @doze: the dozing word, read-only
- * @page: what to give back
+ * @page: pages to release with the slot
  */
 struct moor_slot {
 	void *doorbell;
@@ -53,9 +53,9 @@ void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot);
 void moor_slots_close(struct moor_context *ctx);
 
 /*
- * Tells the device a new index. What the index speaks of is in memory before
- * it, and the flush sees to it that values stored by different CPUs under a
- * lock reach the device in the order of the lock.
+ * Tells the device a new index. The barrier puts all that the index covers into
+ * memory before the index. The flush makes values that different CPUs store under
+ * a lock reach the device in the order in which the CPUs held the lock.
  */
 static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
 {
@@ -68,11 +68,11 @@ static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
  * Wakes the device if it dozes; to be called after moor_slot_store() on a send
  * queue. This is one half of a Dekker handshake: we store the slot and load
  * the dozing word, the device stores the dozing word and loads the slot, and
- * one of the two must see the other's store. No architecture keeps a load
- * behind an earlier store by itself, so it takes a full barrier; and as the
- * slot may be mapped write-combining, its buffer must have been drained
- * before (moor_slot_store() does that: a fence for ordinary memory alone need
- * not, outside of x86).
+ * one of the two must see the other's store. On every architecture a load may
+ * pass an earlier store, so a full barrier is needed. As the slot may be mapped
+ * write-combining, the write-combining buffer must have been drained before:
+ * moor_slot_store() does that, because outside of x86 a fence for ordinary memory
+ * alone need not do it.
  */
 static inline void moor_kick(const struct moor_slot *slot)
 {

@@ -21,7 +21,7 @@ struct ibv_pd *moor_import_pd(struct ibv_context *context, uint32_t handle)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
-	/* Only to learn whether the handle is a PD's. */
+	/* This only checks that the handle is a PD's; the response is not used. */
 	fill_attr_in_obj(cmd, MOOR_ATTR_PD_QUERY_HANDLE, handle);
 	fill_attr_out_ptr(cmd, MOOR_ATTR_PD_QUERY_RESP, &resp);
 	err = execute_ioctl(context, cmd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * libmoor: libibverbs' provider for the Moor NIC. Matching the device, opening
- * it, and what one can ask about it.
+ * it, and querying it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -85,8 +85,8 @@ static void moor_free_context(struct ibv_context *context)
 	for (i = 0; i < MOOR_CHUNKS; i++)
 		free(ctx->owners[i]);
 	/*
-	 * A mapping holds the uverbs file, and with it all that the kernel has of
-	 * the context: of what was not destroyed none may stay.
+	 * A mapping holds the uverbs file, and with it all kernel objects of the
+	 * context: the mappings of objects that were not destroyed must go, too.
 	 */
 	moor_slots_close(ctx);
 	moor_dms_close(ctx);
@@ -202,7 +202,7 @@ static int get_limits(struct moor_context *ctx)
 	return 0;
 }
 
-/* What a context that was opened and one that is imported have in common. */
+/* The common part of opening a context and importing one. */
 static int init_context(struct moor_context *ctx,
 			const struct moor_alloc_ucontext_resp *resp)
 {
@@ -304,7 +304,7 @@ static void moor_uninit_device(struct verbs_device *vdev)
 	free(container_of(vdev, struct moor_device, vdev));
 }
 
-/* The kernel knows no driver ID of Moor's: PCI IDs it is. */
+/* The kernel has no driver ID for Moor: the device is matched by PCI ID. */
 static const struct verbs_match_ent moor_match_table[] = {
 	VERBS_PCI_MATCH(MOOR_PCI_VENDOR_ID, MOOR_PCI_DEVICE_ID, NULL),
 	{}

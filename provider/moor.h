@@ -25,19 +25,19 @@ enum moor_resource {
 	MOOR_RESOURCE_SRQ	= 3,
 };
 
-/* Owners by the cookie that CQEs carry; chunks are made as they are needed. */
+/* Owners, indexed by the cookie in CQEs; chunks are allocated on demand. */
 #define MOOR_CHUNK_SHIFT	8
 #define MOOR_CHUNK_SIZE		(1u << MOOR_CHUNK_SHIFT)
 #define MOOR_CHUNKS		1024
 #define MOOR_COOKIES		(MOOR_CHUNKS * MOOR_CHUNK_SIZE)
 
 /**
- * struct moor_owner - whose a CQE is: a QP, or an XRC SRQ
- * @cookie: its place in moor_context.owners
- * @qpn: of a QP; an XRC SRQ's receives are those of any target
- * @sq: send queue; NULL: an XRC SRQ
+ * struct moor_owner - what a CQE belongs to: a QP, or an XRC SRQ
+ * @cookie: index of the owner in moor_context.owners
+ * @qpn: of a QP; not used for an XRC SRQ: its CQEs have the number of any target
+ * @sq: send queue; NULL for an XRC SRQ
  * @rq: where receives come from
- * @shared: @rq is an SRQ's: its WQEs end in any order, and at several CQs
+ * @shared: @rq is an SRQ's: its WQEs end in any order, and on several CQs
  */
 struct moor_owner {
 	uint32_t cookie;
@@ -55,14 +55,14 @@ struct moor_device {
 	struct verbs_device vdev;
 };
 
-/* A registration that failed: its arguments and the error; 0: none has. */
+/* The last registration that failed: its arguments, and @error; 0 if none failed. */
 struct moor_registration {
 	uint64_t start;
 	uint64_t length;
 	uint64_t iova;
-	uint64_t dm_length;	/* of the on-NIC memory it was to be over, or 0 */
+	uint64_t dm_length;	/* of the on-NIC memory to be registered, or 0 */
 	bool dmabuf;		/* of another driver's memory; @start is an offset in it */
-	bool no_range;		/* anew, and nobody looked at @start, @length and @iova */
+	bool no_range;		/* rereg without a range; no @start, @length, @iova */
 	uint32_t access;
 	int error;
 };
@@ -77,14 +77,14 @@ struct moor_registration {
  * @max_wr: entries of a work queue
  * @max_sge: SGEs of a WQE
  * @max_cqe: entries of a CQ's ring
- * @lock: protects what follows, except against look-ups in @owners
+ * @lock: protects the following fields; look-ups in @owners do not take it
  * @doorbell_pages: struct moor_doorbell_page
- * @dms: struct moor_dm, those that are mapped
+ * @dms: struct moor_dm that are mapped
  * @failed: the last registration that failed
  * @next_cookie: where the search for a free cookie starts
  * @owners: cookie >> MOOR_CHUNK_SHIFT gives the chunk, the rest the entry. An
- *	entry is cleared under the locks of the owner's CQs, so that who holds
- *	one of them keeps the owner alive.
+ *	entry is cleared under the locks of the owner's CQs, so that an owner stays
+ *	alive while a thread holds one of these locks.
  */
 struct moor_context {
 	struct verbs_context vctx;
@@ -112,12 +112,12 @@ struct moor_td {
 /**
  * struct moor_pd - a protection domain or a parent domain
  * @pd: the common part
- * @users: parent domains made of it; of a parent domain, QPs, CQs and SRQs made with it
- * @contained: parent domain: the PD it stands for; else NULL
+ * @users: of a PD: its parent domains; of a parent domain: its QPs, CQs and SRQs
+ * @contained: parent domain: the PD that it contains; else NULL
  * @td: parent domain: its thread domain, or NULL
  * @alloc: parent domain: allocator for queue memory, or NULL
- * @free: goes with @alloc
- * @pd_context: handed to both
+ * @free: frees what @alloc gave
+ * @pd_context: argument of @alloc and @free
  */
 struct moor_pd {
 	struct ibv_pd pd;
@@ -133,10 +133,10 @@ struct moor_pd {
 
 /**
  * struct moor_buf - page-aligned memory of a queue
- * @addr: where it is
+ * @addr: its address
  * @size: bytes, whole pages
- * @owner: the parent domain whose allocator gave it; NULL: it was mapped
- * @resource: what the allocator was told
+ * @owner: the parent domain whose allocator gave the memory; NULL: mmap() did
+ * @resource: resource type that the allocator was given
  */
 struct moor_buf {
 	void *addr;
@@ -152,13 +152,13 @@ struct moor_lock {
 };
 
 /*
- * So many CQEs are taken before the device is told (take_cqe() in poll.c). A ring has room
- * for them beside what its CQ holds, and the smallest for as many again.
+ * At most this many CQEs are taken before the device is told (take_cqe() in poll.c). A
+ * ring has room for them beside what its CQ holds; in the smallest, both are the same.
  */
 #define MOOR_CQ_LAG	8u
 #define MOOR_CQ_MIN_LOG	4
 
-/* What a CQ of such a ring holds. */
+/* How many CQEs a CQ holds whose ring has @ring entries. */
 static inline uint32_t moor_cq_most(uint32_t ring)
 {
 	return ring > MOOR_CQ_LAG ? ring - MOOR_CQ_LAG : 0;
@@ -167,21 +167,21 @@ static inline uint32_t moor_cq_most(uint32_t ring)
 /**
  * struct moor_cq - a completion queue
  * @vcq: the common part
- * @lock: protects all that follows, but for what @request_lock does
+ * @lock: protects the following fields, except those that @request_lock protects
  * @buf: memory of the ring
  * @ring: CQEs
- * @log_cqe: log2 of their number
+ * @log_cqe: log2 of the number of CQEs in @ring
  * @consumer: free-running index of the next CQE to look at
- * @announced: @consumer as the device was told last
+ * @announced: value of @consumer that the device was told last
  * @arm: arm and arm sequence as they stand in the doorbell
- * @request_lock: protects @any_pending and @requests; taken within @lock. There
- *	whatever was promised of the CQ's threads: one that fetches events of the
- *	channel, which many CQs may share, need not be that which polls
- * @any_pending: armed for any completion, and perhaps not answered since
- * @requests: no event was fetched for so many
+ * @request_lock: protects @any_pending and @requests; taken within @lock. A CQ that is
+ *	used by a single thread needs it, too: the thread that fetches events from the
+ *	channel, which many CQs may share, need not be the thread that polls
+ * @any_pending: a request for any completion may still be unanswered
+ * @requests: number of requests for which no event has been fetched
  * @slot: the doorbell
- * @current: ibv_start_poll(): the CQE that the readers read
- * @poller: the thread that holds @lock from there to ibv_end_poll(), or MOOR_NOBODY
+ * @current: after ibv_start_poll(): the CQE that the read functions read
+ * @poller: thread with @lock held from ibv_start_poll() to ibv_end_poll(), or MOOR_NOBODY
  * @parent: parent domain that the CQ was made with, or NULL
  */
 struct moor_cq {
@@ -202,15 +202,15 @@ struct moor_cq {
 	struct moor_pd *parent;
 };
 
-/* No thread: what pthread_self(), a number with this C library, never says. */
+/* No thread: pthread_self(), a number with this C library, never returns this. */
 #define MOOR_NOBODY	0ul
 
 /**
  * struct moor_wq - a send or receive queue
- * @lock: protects @producer and the slots from it on
+ * @lock: protects @producer and the slots from @producer on
  * @ring: WQEs of 1 << @log_stride bytes
  * @mask: number of WQEs - 1
- * @max_sge: SGEs that fit into one, 0 with @depth: there is no such queue
+ * @max_sge: SGEs that fit into a WQE; 0, as @depth: there is no such queue
  * @depth: number of WQEs
  * @producer: free-running index of the next WQE to post
  * @consumer: index after the last WQE known to be done; the CQ's poller
@@ -234,10 +234,10 @@ struct moor_wq {
 /**
  * struct moor_srq - a shared receive queue
  * @vsrq: the common part
- * @wq: the queue; pollers of any CQ store its consumer, see poll.c
- * @owner: of type XRC: in the CQEs of its receives
+ * @wq: the queue; pollers of any CQ store @wq.consumer, see poll.c
+ * @owner: only of type XRC: the owner that the CQEs of its receives name
  * @buf: memory of the ring
- * @parent: parent domain that it was made with, or NULL
+ * @parent: parent domain that the SRQ was made with, or NULL
  */
 struct moor_srq {
 	struct verbs_srq vsrq;
@@ -253,14 +253,14 @@ struct moor_srq {
  * @sq: send queue
  * @rq: receive queue
  * @max_inline: bytes of inline data that fit into a send WQE
- * @owner: in its CQEs
- * @state: as the consumer last set it. libibverbs' own ibv_query_qp() writes, too, and with
- *	what was true when it asked
- * @address_bytes: of the segment behind a send WQE's head that says whom it is for
+ * @owner: the owner that its CQEs name
+ * @state: as the consumer last set it. @vqp.qp.state is not used: ibv_query_qp() of
+ *	libibverbs writes it, too, and what it writes may be outdated
+ * @address_bytes: size of the address segment behind a send WQE's head (UD, XRC), or 0
  * @always: WQE flags that every send request gets (SIGNALED or none)
  * @buf: memory of both rings
  * @wr: ibv_wr_*: the WQE being built; NULL after an error
- * @wr_producer: ibv_wr_*: @sq.producer to be
+ * @wr_producer: ibv_wr_*: the next value of @sq.producer
  * @wr_error: ibv_wr_*: first error since ibv_wr_start()
  * @parent: parent domain that the QP was made with, or NULL
  */
@@ -284,7 +284,7 @@ struct moor_qp {
  * struct moor_dm - on-NIC memory
  * @vdm: the common part
  * @entry: in moor_context.dms
- * @addr: where it is mapped
+ * @addr: address of the mapping
  * @length: bytes; whole pages are mapped
  */
 struct moor_dm {
@@ -297,7 +297,7 @@ struct moor_dm {
 /**
  * struct moor_ah - an address handle
  * @ah: the common part
- * @segment: what of an address segment it knows; the rest is the work request's
+ * @segment: address segment as far as the handle gives it; work requests give the rest
  */
 struct moor_ah {
 	struct ibv_ah ah;
@@ -395,10 +395,10 @@ static inline bool moor_qp_is_target(const struct moor_qp *qp)
 }
 
 /*
- * WQEs of an SRQ are taken in order, but end in any, and at different CQs: the newest
- * that is known to have been taken counts (HWI SRQ-6). A QP may keep one for any number
- * of others (HWI SRQ-8), so that indices which are older can be told by no sign: newer
- * ones are those of which the queue has ever had room for as many.
+ * WQEs of an SRQ are taken in order, but end in any order and on different CQs: the newest
+ * WQE that is known to have been taken counts (HWI SRQ-6). A QP may keep a taken WQE while
+ * any number of later ones end (HWI SRQ-8), so that the sign of a difference does not tell
+ * an old index. A newer one is at most @most ahead: the queue never had room for more.
  */
 static inline void moor_srq_taken(struct moor_wq *wq, uint32_t end)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * What moordv.h offers: who holds a memory region, why a registration failed.
+ * The functions of moordv.h: windows of a memory region, reason of a failed registration.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "moor.h"
 #include "moordv.h"
 
-/* Drivers of 1.0, which are not told the size, know entries of these alone. */
+/* Drivers of version 1.0 are not told the size of an entry: they know this one alone. */
 static_assert(sizeof(struct moor_window) == 40, "the attribute is optional");
 
-/* What the kernel takes in one attribute. */
+/* How many windows the kernel takes in one attribute. */
 #define MAX_LISTED	(UINT16_MAX / sizeof(struct moor_window))
 
 static int fail(int err)
@@ -53,7 +53,7 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 #define COMMON_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Flags that there are for memory of this kind, with this device. */
+/* Access flags that are possible for memory of this kind on this device. */
 static uint32_t possible_flags(const struct moor_context *ctx,
 			       const struct moor_registration *asked)
 {
@@ -75,7 +75,7 @@ static uint32_t possible_flags(const struct moor_context *ctx,
 	return flags;
 }
 
-/* Flags that cannot be had, and those that cannot be left out. */
+/* Flags that were given but are not possible, and flags that are missing. */
 static uint32_t wrong_flags(const struct moor_context *ctx,
 			    const struct moor_registration *asked)
 {
@@ -86,13 +86,13 @@ static uint32_t wrong_flags(const struct moor_context *ctx,
 		return 0;
 	if (!(asked->access & IBV_ACCESS_LOCAL_WRITE))
 		flags |= asked->access & implied;
-	/* There is no other address for on-NIC memory. */
+	/* On-NIC memory can only be registered with zero-based addresses. */
 	if (asked->dm_length)
 		flags |= ~asked->access & IBV_ACCESS_ZERO_BASED;
 	return flags;
 }
 
-/* It wraps, or is not congruent to the start. */
+/* The range at iova wraps, or iova is not congruent to the start. */
 static bool iova_is_wrong(const struct moor_registration *asked)
 {
 	if (asked->no_range)
@@ -102,8 +102,8 @@ static bool iova_is_wrong(const struct moor_registration *asked)
 }
 
 /*
- * The kernel's core refuses some calls before its driver hears of them: what
- * is wrong with those shows in the arguments, or else in the errno alone.
+ * The kernel's core refuses some calls before the Moor driver sees them: the reason then
+ * follows from the call's arguments, or else only the errno is known.
  */
 static void explain(const struct moor_context *ctx,
 		    const struct moor_registration *asked,
@@ -136,7 +136,7 @@ static void explain(const struct moor_context *ctx,
 	}
 }
 
-/* Without a range in the call the kernel tells that of the region. */
+/* If the call had no range, the kernel reports the range of the region. */
 static bool is_about(const struct moor_refusal *refusal,
 		     const struct moor_registration *asked)
 {
@@ -165,7 +165,7 @@ int moordv_last_refusal(struct ibv_context *context,
 
 	memset(refusal, 0, sizeof(*refusal));
 	fill_attr_out_ptr(cmd, MOOR_ATTR_DEVICE_REFUSAL, refusal);
-	/* A dead device does not answer; what we know is enough then. */
+	/* A dead device does not answer; what the provider noted is enough then. */
 	if (execute_ioctl(context, cmd))
 		refusal->reason = MOOR_REFUSAL_NONE;
 	if (asked.error && !is_about(refusal, &asked))

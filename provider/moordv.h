@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * libmoor: what only Moor can tell. Link with -lmoor. See
+ * libmoor: queries that only Moor devices answer. Link with -lmoor. See
  * moordv_query_windows(3) and moordv_last_refusal(3).
  */
 #ifndef MOORDV_H
@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /**
- * moordv_query_windows - who holds a memory region
+ * moordv_query_windows - list the windows that are bound to a memory region
  * @mr: the region, of a Moor device
  * @windows: room for @max windows; may be NULL if @max is 0
  * @max: at most that many are listed
@@ -32,9 +32,9 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 /**
  * moordv_last_refusal - why a registration failed
  * @context: of a Moor device
- * @refusal: about the last ibv_reg_mr(), ibv_rereg_mr(), ibv_reg_dmabuf_mr() or
- *	ibv_reg_dm_mr() of the context that failed; its reason is MOOR_REFUSAL_NONE
- *	if none has
+ * @refusal: describes the last ibv_reg_mr(), ibv_rereg_mr(), ibv_reg_dmabuf_mr() or
+ *	ibv_reg_dm_mr() of the context that failed; the reason is MOOR_REFUSAL_NONE if
+ *	no call has failed
  *
  * Returns 0; -1 with errno set: EOPNOTSUPP (not a Moor device).
  */

@@ -10,9 +10,9 @@
 
 /**
  * moor_note_failure - remember what was asked for when a registration failed
- * @context: of the call
- * @err: its errno
- * @asked: its arguments
+ * @context: context of the call
+ * @err: errno of the call
+ * @asked: arguments of the call
  *
  * For moordv_last_refusal().
  */
@@ -98,15 +98,15 @@ int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		};
 
 		moor_note_failure(context, err, &asked);
-		/* libibverbs tells the caller that a command failed, no more. */
+		/* libibverbs tells its caller only that the command failed, not why. */
 		errno = err;
 	}
 	return err;
 }
 
 /*
- * The null MR is one key of the device, good with every PD: the kernel has no
- * part in it.
+ * The null MR is one key of the device that is valid with every PD: the kernel is
+ * not called.
  */
 struct ibv_mr *moor_alloc_null_mr(struct ibv_pd *pd)
 {

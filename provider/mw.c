@@ -39,8 +39,8 @@ int moor_dealloc_mw(struct ibv_mw *mw)
 
 /*
  * Type 1: the provider chooses the next key and returns it in the window, as
- * ibv_bind_mw(3) says. A bind that is posted as a work request has its key from its
- * caller, and leaves the window's alone.
+ * ibv_bind_mw(3) says. A bind that is posted as a work request has its key from the
+ * caller, and does not change mw->rkey.
  */
 int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *mw_bind)
@@ -64,8 +64,8 @@ int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 }
 
 /*
- * LOCAL_WRITE is not a window's to give; libibverbs takes it here all the
- * same, and programs pass the MR's flags.
+ * LOCAL_WRITE is not a right that a window can give; libibverbs accepts it here
+ * all the same, and programs pass the flags of the MR.
  */
 #define BIND_RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 			 IBV_ACCESS_REMOTE_ATOMIC | \
@@ -80,7 +80,7 @@ int moor_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
  * @rkey: the next key; its lowest byte counts
  * @info: what to bind it to; no MR: unbind it (type 1)
  *
- * Whether it can be bound is the device's to say. Returns 0 or EINVAL.
+ * The device checks whether the window can be bound. Returns 0 or EINVAL.
  */
 int moor_put_bind(struct moor_sq_wqe *wqe, const struct ibv_mw *mw,
 		  uint32_t rkey, const struct ibv_mw_bind_info *info)

@@ -24,7 +24,7 @@ static const uint8_t send_wc_opcodes[] = {
 	[MOOR_WQE_FLUSH]	= IBV_WC_FLUSH,
 };
 
-/* Bit 7 tells which queue it is of, whatever the status and the other bits. */
+/* Bit 7 tells which queue the CQE is of, whatever its status and the other bits. */
 static bool cqe_is_recv(const struct moor_cqe *cqe)
 {
 	return cqe->opcode & MOOR_CQE_RECV;
@@ -67,12 +67,12 @@ static struct moor_cqe *cqe_at(const struct moor_cq *cq, uint32_t index)
 
 	if ((mmio_read32(&cqe->phase) & MOOR_PHASE) == stale)
 		return NULL;
-	/* The device stores the phase last; what is before it is read after. */
+	/* The device stores the phase last: the rest must be read after the phase. */
 	udma_from_device_barrier();
 	return cqe;
 }
 
-/* The slots up to the CQE's WQE may be written again from now on. */
+/* From now on the slots up to that of the CQE's WQE may be written again. */
 static void free_slots(const struct moor_owner *owner,
 		       const struct moor_cqe *cqe)
 {
@@ -100,20 +100,21 @@ void moor_cq_announce(struct moor_cq *cq)
 		return;
 	cq->announced = cq->consumer;
 	/*
-	 * The slots up to there are the device's again: what was read of them is read
-	 * before. The barrier of a slot's store is for stores alone, outside of x86.
+	 * The store gives the CQEs before the index back to the device: all loads from
+	 * them must be done. Outside of x86 the barrier of the store orders only stores.
 	 */
 	atomic_thread_fence(memory_order_release);
 	store_slot(cq);
 }
 
 /*
- * Takes the next CQE off the ring and its WQE, with all before it, off the
- * work queue. Skips CQEs that are nobody's of this context.
+ * Takes the next CQE off the ring, and frees the slots of its WQE and of all WQEs before
+ * that in the work queue. Skips CQEs whose cookie names no owner in this context.
  *
- * The device is told of a batch at its end, but of no more than MOOR_CQ_LAG at once: who
- * posts anew for each CQE that it takes may go on in one batch for ever, and fill a CQ that
- * was full when it began. For so many the ring has room beside what the CQ holds.
+ * The device is told at the end of a batch, and within it after each MOOR_CQ_LAG CQEs: a
+ * thread that posts anew for each CQE that it takes may go on in one batch for ever, and
+ * fill a CQ that was full when the batch began. The ring has room for MOOR_CQ_LAG CQEs
+ * beside those that the CQ holds.
  */
 static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 {
@@ -122,7 +123,7 @@ static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 	struct moor_owner *owner;
 
 	while ((cqe = cqe_at(cq, cq->consumer))) {
-		/* The slot of the CQE before this one has been read. */
+		/* The CQE before this one has been read: its slot may be given back. */
 		if (unlikely(cq->consumer - cq->announced >= MOOR_CQ_LAG))
 			moor_cq_announce(cq);
 		cq->consumer++;
@@ -178,7 +179,7 @@ int moor_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return n;
 }
 
-/* Counts a request, and returns what the device is to be asked for. */
+/* Counts a request; returns the MOOR_CQ_ARM_* that the device is to be asked for. */
 static uint64_t count_request(struct moor_cq *cq, int solicited_only)
 {
 	bool any;
@@ -193,7 +194,7 @@ static uint64_t count_request(struct moor_cq *cq, int solicited_only)
 	return any ? MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED;
 }
 
-/* Between ibv_start_poll() and ibv_end_poll(): nobody but this thread writes its own name. */
+/* Is this thread in ibv_start_poll() ... ibv_end_poll()? Only it stores its own ID. */
 static bool is_polling(struct moor_cq *cq)
 {
 	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == pthread_self();
@@ -210,26 +211,27 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
 		  FIELD_PREP(MOOR_DB_CQ_ARM, count_request(cq, solicited_only));
-	/* Within a poll the consumer is ahead of what is told: its last CQE is still read. */
+	/* Not the consumer index: within a poll its last CQE is still being read. */
 	store_slot(cq);
 	if (!locked)
 		moor_unlock(&cq->lock);
 	/*
 	 * The consumer polls once more now. Either that poll sees a CQE, or the
-	 * device sees the request after writing it: a store and a load on
-	 * either side, so a full barrier on either side.
+	 * device sees the request after it has written that CQE: each side does a
+	 * store and then a load, so each side needs a full barrier between them.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return 0;
 }
 
 /*
- * An event answers one request, and does not say which: it may be older than the last.
- * That one is known to be answered when there have been as many events as requests. Of
- * requests that were replaced before they were answered there is none, so after them
- * too many events may come, but never too few.
+ * An event answers one request, but does not say which: perhaps not the last one. The last
+ * request is known to be answered when there have been as many events as requests. A
+ * request that was replaced before it was answered gets no event: any_pending may then
+ * stay set, so that too many events may come, but never too few.
  *
- * This is the thread of ibv_get_cq_event(), not that of a CQ that has but one.
+ * This runs in the thread that calls ibv_get_cq_event(), which need not be the one thread
+ * of a single-threaded CQ.
  */
 void moor_cq_event(struct ibv_cq *ibcq)
 {
@@ -243,7 +245,7 @@ void moor_cq_event(struct ibv_cq *ibcq)
 	moor_unlock(&cq->request_lock);
 }
 
-/* A queue that others share goes on; one of the QP's own begins anew or is gone. */
+/* An SRQ goes on, so the slot is freed; a QP's own queue begins anew or is gone. */
 static void drop_cqe(const struct moor_owner *owner, const struct moor_cqe *cqe)
 {
 	if (cqe_is_recv(cqe) && owner->shared)
@@ -257,12 +259,12 @@ static bool cqe_is_of(const struct moor_cqe *cqe, const struct moor_owner *owner
 }
 
 /**
- * moor_cq_clean - remove the CQEs of who is gone or was reset
+ * moor_cq_clean - remove the CQEs of an owner that is gone or was reset
  * @cq: the CQ, locked
- * @owner: whose; the device writes no CQE for it any more
+ * @owner: the QP or XRC SRQ; the device writes no CQE for it any more
  *
- * The CQEs that stay move up towards the producer, each slot keeping its phase,
- * and the consumer index steps over what is left free.
+ * The CQEs that stay move up towards the producer, each slot keeping its phase.
+ * Then the consumer index skips the slots that have become free.
  */
 void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner)
 {
@@ -377,7 +379,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(to_moor_cq_ex(cq)->current->timestamp);
 }
 
-/* InfiniBand's local addressing: RoCE has none, but for priorities. */
+/* RoCE has none of InfiniBand's local addressing, except for the priority. */
 static uint32_t read_slid(struct ibv_cq_ex *cq)
 {
 	(void)cq;

@@ -15,10 +15,10 @@
 #define OP_GATHERS	(1 << 3)	/* reads local memory: inline is possible */
 #define OP_INV		(1 << 4)	/* names a key to invalidate */
 #define OP_LOCAL	(1 << 5)	/* moves no data */
-#define OP_RC		(1 << 6)	/* of RC alone (HWI UC-1) */
+#define OP_RC		(1 << 6)	/* not on UC (HWI UC-1) */
 #define OP_KNOWN	(1 << 7)
-#define OP_UD		(1 << 8)	/* of UD, too (HWI UD-1) */
-#define OP_PLACED	(1 << 9)	/* of devices that have it (HWI MPE-2) */
+#define OP_UD		(1 << 8)	/* on UD, too (HWI UD-1) */
+#define OP_PLACED	(1 << 9)	/* only if the device has it (HWI MPE-2) */
 
 struct op_info {
 	uint8_t opcode;
@@ -26,8 +26,8 @@ struct op_info {
 };
 
 /*
- * IBV_WR_FLUSH is not here: struct ibv_send_wr has no place for how much is to be
- * flushed and for whom, and a guess would promise what nobody asked for. There is
+ * IBV_WR_FLUSH is not here: struct ibv_send_wr has no fields for the range and the type
+ * of a flush, and a guess would promise what the caller did not ask for. Callers use
  * ibv_wr_flush().
  */
 static const struct op_info ops[] = {
@@ -142,7 +142,7 @@ static bool has_op(const struct moor_qp *qp, uint16_t traits)
 	       (!(traits & OP_RC) || qp->vqp.qp.qp_type != IBV_QPT_UC);
 }
 
-/* Behind the head: whom it is for, where the connection does not say that. */
+/* Behind the head: the destination, where the connection does not determine it. */
 static void put_address(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
 			const struct ibv_send_wr *wr)
 {

@@ -24,7 +24,7 @@ static struct moor_cq *recv_cq_of(const struct moor_qp *qp)
 	return to_moor_cq(cq ? cq : qp->vqp.qp.send_cq);
 }
 
-/* In the order of their addresses, so that two QPs cannot deadlock. */
+/* Locks both CQs in the order of their addresses, so that two QPs cannot deadlock. */
 static void lock_cqs(const struct moor_qp *qp)
 {
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
@@ -109,7 +109,7 @@ static int size_sq(const struct moor_context *ctx, struct moor_qp *qp,
  * @ctx: the context
  * @wq: depth and stride are filled in
  * @max_wr: WQEs asked for, not 0
- * @max_sge: SGEs of one
+ * @max_sge: SGEs of one WQE
  *
  * Returns 0 or EINVAL.
  */
@@ -133,7 +133,7 @@ int moor_size_recv(const struct moor_context *ctx, struct moor_wq *wq,
 	return 0;
 }
 
-/* None of its own where receives come from SRQs, whatever is asked for. */
+/* A QP whose receives come from SRQs has no receive queue, whatever is asked for. */
 static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
 		   const struct ibv_qp_cap *cap)
 {
@@ -179,7 +179,7 @@ static int check_attr(const struct ibv_context *context,
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
 	    !attr->send_cq || (!attr->recv_cq && !sends_only))
 		return EINVAL;
-	/* A CQ finds its QPs by their context, and never those of another. */
+	/* Pollers look QPs up in the CQ's context, so it must be the QP's, too. */
 	if (attr->send_cq->context != context ||
 	    (attr->recv_cq && attr->recv_cq->context != context))
 		return EINVAL;
@@ -245,7 +245,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_qp *qp,
 	}
 	report_cap(qp, &kernel_attr.cap);
 	kernel_attr.comp_mask = IBV_QP_INIT_ATTR_PD;
-	/* The kernel does not keep it alive for the QP, so the QP must not use it. */
+	/* The kernel does not keep the CQ alive for the QP, so the QP must not use it. */
 	if (attr->qp_type == IBV_QPT_XRC_SEND)
 		kernel_attr.recv_cq = NULL;
 	err = ibv_cmd_create_qp_ex(&ctx->vctx.context, &qp->vqp, &kernel_attr,
@@ -270,8 +270,8 @@ static int init_wr_ops(const struct moor_context *ctx, struct moor_qp *qp,
 }
 
 /*
- * All that can fail; nothing is left behind when it does. Sizes that no queue
- * has are EINVAL, of whatever type the QP is to be.
+ * Does all that can fail; on failure nothing is left behind. Sizes beyond the limits
+ * are EINVAL, whatever the type of the QP.
  */
 static int init_qp(struct moor_context *ctx, struct moor_qp *qp,
 		   struct ibv_qp_init_attr_ex *attr)
@@ -368,8 +368,8 @@ struct ibv_qp *moor_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 /* ---- changing, querying, destroying ---- */
 
 /*
- * The device has emptied the queue and zeroed its slot, but who was posting in another
- * thread may have stored there since. Until INIT the device does not look (HWI WQ-18).
+ * The device has emptied the queue and zeroed its slot, but a thread that was posting may
+ * have stored to the slot since. The device does not look at it before INIT (HWI WQ-18).
  */
 static void reset_wq(struct moor_wq *wq)
 {
@@ -382,10 +382,10 @@ static void reset_wq(struct moor_wq *wq)
 }
 
 /*
- * Who posts looks at the state under the queue's lock: nothing is posted from here on.
- * Once the CQs are clean no poller moves a consumer. The queues' locks are not taken
- * within theirs: who polls between ibv_wr_start() and ibv_wr_complete() has the send
- * queue's first.
+ * Posting threads look at the state under the queue's lock: from here on none begins to
+ * post. Once the CQs are clean no poller moves a consumer index. The queues' locks are
+ * not taken within the CQs' locks: a thread that polls between ibv_wr_start() and
+ * ibv_wr_complete() takes the send queue's lock first.
  */
 static void reset_qp(struct moor_qp *qp)
 {
@@ -429,7 +429,7 @@ int moor_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 }
 
 /*
- * HWI ORD-4, ORD-5: a message becomes visible in its order, but for memory that was
+ * HWI ORD-4, ORD-5: the bytes of a message become visible in order, except in memory
  * registered with IBV_ACCESS_RELAXED_ORDERING, which asks for the opposite.
  */
 int moor_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
@@ -461,7 +461,7 @@ int moor_destroy_qp(struct ibv_qp *ibqp)
 	err = ibv_cmd_destroy_qp(ibqp);
 	if (err)
 		return err;
-	/* No CQE names the QP after this, and no poller holds it. */
+	/* After this no CQE names the QP, and no poller has a pointer to it. */
 	lock_cqs(qp);
 	clean_cqs(qp);
 	moor_cookie_put(ctx, &qp->owner);

@@ -40,7 +40,7 @@ static inline void moor_set_sge(struct moor_sge *to, uint64_t addr,
 	to->lkey = htole32(lkey);
 }
 
-/* Where a datagram goes (HWI UD-1). */
+/* Fills in where a datagram goes (HWI UD-1). */
 static inline void moor_put_address(struct moor_sq_wqe *wqe, struct ibv_ah *ah,
 				    uint32_t qpn, uint32_t qkey)
 {
@@ -51,7 +51,7 @@ static inline void moor_put_address(struct moor_sq_wqe *wqe, struct ibv_ah *ah,
 	segment->qkey = htole32(qkey);
 }
 
-/* Whose message it is (HWI XRC-3). */
+/* Fills in the SRQ that a message is for (HWI XRC-3). */
 static inline void moor_put_srqn(struct moor_sq_wqe *wqe, uint32_t srqn)
 {
 	struct moor_wqe_xrc *segment = (struct moor_wqe_xrc *)(wqe + 1);
@@ -59,7 +59,7 @@ static inline void moor_put_srqn(struct moor_sq_wqe *wqe, uint32_t srqn)
 	*segment = (struct moor_wqe_xrc){ .srqn = htole32(srqn) };
 }
 
-/* Where the opcode's own segment is, of one that goes to somebody. */
+/* The opcode's own segment of a message's WQE: behind the address segment, if any. */
 static inline void *moor_wqe_segment(const struct moor_qp *qp,
 				     struct moor_sq_wqe *wqe)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Shared receive queues (HWI 10.3): creating, changing, destroying, posting. The
- * pollers of all CQs that receives complete to give their slots back, in poll.c.
+ * Shared receive queues (HWI 10.3): creating, changing, destroying, posting. Slots are
+ * given back in poll.c, by the pollers of all CQs on which receives complete.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static int create_in_kernel(struct moor_context *ctx, struct moor_srq *srq,
 	return err;
 }
 
-/* All that can fail; nothing is left behind when it does. */
+/* Does all that can fail; on failure nothing is left behind. */
 static int init_srq(struct moor_context *ctx, struct moor_srq *srq,
 		    const struct ibv_srq_init_attr_ex *attr)
 {
@@ -123,7 +123,7 @@ free_buf:
 	return err;
 }
 
-/* @attr: of a type that there is, with a PD, and with what else its type has. */
+/* @attr: checked: of a known type, with a PD and all else that the type needs. */
 static struct ibv_srq *create_srq(struct ibv_srq_init_attr_ex *attr)
 {
 	struct moor_srq *srq = calloc(1, sizeof(*srq));
@@ -198,16 +198,16 @@ struct ibv_srq *moor_create_srq_ex(struct ibv_context *context,
 	if (!srq)
 		return NULL;
 	attr->attr = attr_ex.attr;
-	/* What libibverbs does for ibv_create_srq() only. */
+	/* libibverbs sets these for ibv_create_srq() only. */
 	srq->srq_context = attr->srq_context;
 	srq->pd = attr->pd;
 	return srq;
 }
 
 /*
- * WQEs of which it is not known that they have been taken, at their places in another
- * ring. Where it is too small for them, either the oldest have been taken, or the
- * device refuses it.
+ * Copies the WQEs that are not known to have been taken to their places in another ring.
+ * If that ring is too small for them, either the oldest have been taken in fact, or the
+ * device refuses the ring.
  */
 static void copy_wqes(const struct moor_wq *from, const struct moor_wq *to)
 {
@@ -222,7 +222,7 @@ static void copy_wqes(const struct moor_wq *from, const struct moor_wq *to)
 		       (size_t)1 << from->log_stride);
 }
 
-/* With the lock held: nobody posts while the device moves to the new ring. */
+/* Called with the queue's lock held: no thread posts while the device changes rings. */
 static int resize_locked(struct moor_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	struct moor_wq other = { .log_stride = srq->wq.log_stride };
@@ -292,7 +292,7 @@ int moor_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 	return 0;
 }
 
-/* No CQE names it after this, and no poller holds it. */
+/* After this no CQE names the SRQ, and no poller has a pointer to it. */
 static void forget_receives(struct moor_srq *srq)
 {
 	struct moor_cq *cq = to_moor_cq(srq->vsrq.cq);
@@ -323,8 +323,8 @@ int moor_destroy_srq(struct ibv_srq *ibsrq)
 }
 
 /*
- * A WQE that goes with its QP has no CQE (HWI SRQ-8): that its slot is free only the
- * device knows.
+ * A WQE that a QP took and lost at its reset or end has no CQE (HWI SRQ-8): only the
+ * device knows that the slot is free.
  */
 static int ask_taken(struct moor_srq *srq)
 {
@@ -351,7 +351,7 @@ static int post_recvs(struct moor_wq *wq, struct ibv_recv_wr *wr,
 	return err;
 }
 
-/* The device looks when a message needs a receive: no kick (HWI DB-25). */
+/* The device looks at the slot when a message needs a receive: no kick (HWI DB-25). */
 int moor_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {

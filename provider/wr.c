@@ -185,14 +185,14 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 	wr_atomic(qp, MOOR_WQE_FETCH_ADD, rkey, remote_addr, add, 0);
 }
 
-/* There is no such flush, or none of that length (HWI MPE-5). */
+/* Is a flush's type or level unknown, or its length too large (HWI MPE-5)? */
 static bool flush_is_wrong(size_t length, uint8_t type, uint8_t level)
 {
 	return !type || type & ~FLUSH_TYPES || level > IBV_FLUSH_MR ||
 	       (level == IBV_FLUSH_RANGE && length > UINT32_MAX);
 }
 
-/* Of a whole region the length is not looked at: programs pass anything. */
+/* With level MR the length is ignored: programs pass anything. */
 static void wr_flush(struct ibv_qp_ex *ibqp, uint32_t rkey,
 		     uint64_t remote_addr, size_t length, uint8_t type,
 		     uint8_t level)
@@ -216,7 +216,7 @@ static void wr_flush(struct ibv_qp_ex *ibqp, uint32_t rkey,
 	};
 }
 
-/* Brings its data: of every send queue a slot has room for them. */
+/* The data go into the WQE: a slot of every send queue has room for them. */
 static void wr_atomic_write(struct ibv_qp_ex *ibqp, uint32_t rkey,
 			    uint64_t remote_addr, const void *data)
 {
@@ -281,7 +281,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
 		moor_put_srqn(wqe, remote_srqn);
 }
 
-/* HWI MPE-1: of RC and XRC, where the device has them. */
+/* HWI MPE-1: FLUSH and ATOMIC_WRITE are for RC and XRC, if the device has them. */
 static uint64_t placement_ops(const struct moor_context *ctx)
 {
 	uint64_t ops = 0;
@@ -318,7 +318,7 @@ static bool wqe_scatters(const struct moor_sq_wqe *wqe)
 	return wqe->opcode == MOOR_WQE_READ || wqe_is_atomic(wqe);
 }
 
-/* An ATOMIC_WRITE brings its data; SGEs in their place would be sent as data. */
+/* An ATOMIC_WRITE's data are in the WQE; SGEs in their place would be sent as data. */
 static bool wqe_is_complete(const struct moor_sq_wqe *wqe)
 {
 	return wqe->flags & MOOR_WQE_FLAG_INLINE;
@@ -399,10 +399,10 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 
 /**
  * moor_qp_set_wr_ops - set the functions of an extended QP
- * @ctx: what the device has
+ * @ctx: the context, for the features of the device
  * @qp: the QP
- * @type: its type
- * @send_ops: IBV_QP_EX_WITH_* that it is to have
+ * @type: type of the QP
+ * @send_ops: IBV_QP_EX_WITH_* that the QP is to have
  *
  * Returns 0, or EOPNOTSUPP if one of them is not supported.
  */

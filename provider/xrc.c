@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Extended reliable connections (HWI 12.6): domains, and targets, which are the
- * kernel's and have no queues. Requesters are QPs like others.
+ * Extended reliable connections (HWI 12.6): domains and targets. The kernel keeps the
+ * targets, which have no queues. Requesters are QPs like others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "moor.h"
 
-/* A target has no PD; librdmacm gives each QP one all the same. */
+/* A target has no PD, but librdmacm passes a PD for every QP. */
 #define SUPPORTED_COMP_MASK	(IBV_QP_INIT_ATTR_PD | \
 				 IBV_QP_INIT_ATTR_XRCD | \
 				 IBV_QP_INIT_ATTR_CREATE_FLAGS)
@@ -61,9 +61,9 @@ static int check_target(const struct ibv_context *context,
 /**
  * moor_create_target - create an XRC target
  * @context: the context
- * @attr: attributes; there are no queues, whatever they ask for
+ * @attr: attributes; the queue sizes are ignored, as there are no queues
  *
- * Returns it, or NULL with errno.
+ * Returns the QP, or NULL with errno.
  */
 struct ibv_qp *moor_create_target(struct ibv_context *context,
 				  struct ibv_qp_init_attr_ex *attr)
@@ -95,7 +95,7 @@ struct ibv_qp *moor_create_target(struct ibv_context *context,
 	return &qp->vqp.qp;
 }
 
-/* One that there is, of another process perhaps. */
+/* Opens an existing target, perhaps one of another process. */
 struct ibv_qp *moor_open_qp(struct ibv_context *context,
 			    struct ibv_qp_open_attr *attr)
 {

@@ -54,7 +54,7 @@ struct moor_cmd_hdr {
 	__le32 reserved2;
 };
 
-/* Any command: what a ring slot holds. Bytes behind its structure are zero. */
+/* What a ring slot holds: any command. Bytes behind the command's structure are zero. */
 struct moor_cmd {
 	struct moor_cmd_hdr hdr;
 	__u8 in[MOOR_CMD_SIZE - sizeof(struct moor_cmd_hdr)];
@@ -127,17 +127,17 @@ struct moor_eqe {
 #define MOOR_PAGE_REQUEST_WRITE		MOOR_BIT(0)
 #define MOOR_PAGE_REQUEST_RESPONDER	MOOR_BIT(1)
 
-/* An event, too: a half of a QP is parked until it is answered (HWI ODP-10). */
+/* An event, too: half of a QP is parked until the request is answered (HWI ODP-10). */
 struct moor_page_request {
 	__u8 type;		/* MOOR_EVENT_PAGE_REQUEST */
 	__u8 flags;		/* MOOR_PAGE_REQUEST_* */
 	__u8 reserved1[2];
 	__le32 token;
-	__le32 key;		/* of the MR, also where a window led to it */
+	__le32 key;		/* of the MR, even if a window led to the MR */
 	__le32 qpn;
-	__le64 addr;		/* of the first byte that is not there */
-	__le32 length;		/* bytes from there on: a hint, not 0 */
-	__le32 phase;		/* as of an event */
+	__le64 addr;		/* of the first byte that is not present */
+	__le32 length;		/* bytes from @addr on: a hint, not 0 */
+	__le32 phase;		/* as in struct moor_eqe */
 };
 
 /* ---- completion queues ---- */
@@ -294,8 +294,8 @@ struct moor_cmd_destroy_qp {
 
 /* ---- shared receive queues (HWI 10.3) ---- */
 
-#define MOOR_SRQ_FLAG_KERNEL	MOOR_BIT(0)	/* as MOOR_QP_FLAG_KERNEL, of its SGEs */
-#define MOOR_SRQ_FLAG_XRC	MOOR_BIT(1)	/* of QPs of @xrcd (HWI 12.6); feature XRC */
+#define MOOR_SRQ_FLAG_KERNEL	MOOR_BIT(0)	/* as MOOR_QP_FLAG_KERNEL, for its SGEs */
+#define MOOR_SRQ_FLAG_XRC	MOOR_BIT(1)	/* for @xrcd's QPs (HWI 12.6); feature XRC */
 
 struct moor_cmd_create_srq {
 	struct moor_cmd_hdr hdr;
@@ -308,8 +308,8 @@ struct moor_cmd_create_srq {
 	__u8 reserved1;
 	struct moor_xlat ring;
 	__le32 xrcd;		/* with flag XRC, as the following; else zero */
-	__le32 cqn;		/* gets the CQEs of its receives */
-	__le32 cookie;		/* comes back in each of them */
+	__le32 cqn;		/* CQ of the SRQ's receives */
+	__le32 cookie;		/* comes back in the CQEs of these receives */
 	__le32 reserved2;
 };
 
@@ -337,7 +337,7 @@ struct moor_cmd_query_srq {
 struct moor_cpl_query_srq {
 	__u8 failed;		/* 1: SRQ_ERROR */
 	__u8 reserved1[3];
-	__le32 limit;		/* 0: none, or it has been reached */
+	__le32 limit;		/* 0: no limit, or the limit has been reached */
 	__le32 consumer;	/* WQEs taken */
 };
 
@@ -376,7 +376,7 @@ struct moor_cmd_filter {
 	struct moor_cmd_hdr hdr;
 	__u8 type;		/* enum moor_filter_type */
 	__u8 reserved1[3];
-	__le32 qpn;		/* gets what matches */
+	__le32 qpn;		/* QP that gets the matching datagrams */
 	__u8 gid[16];
 };
 
@@ -391,7 +391,7 @@ struct moor_cmd_mr_revoke {
 	__le32 key[MOOR_REVOKE_MAX_KEYS];
 };
 
-/* Bit n speaks of key[n]; neither bit: the key is taken away (HWI REV-1 to REV-4). */
+/* Bit n is about key[n]; no bit set: the key was taken away (HWI REV-1 to REV-4). */
 struct moor_cpl_mr_revoke {
 	__le32 busy;		/* a window is bound; nothing changed */
 	__le32 unknown;		/* no entry is valid under this key */
@@ -429,19 +429,19 @@ struct moor_cpl_mr_query {
 struct moor_cmd_mr_windows {
 	struct moor_cmd_hdr hdr;
 	__le32 key;
-	__le32 cursor;		/* 0, then what the completion before gave */
+	__le32 cursor;		/* 0 at first, then that of the last completion */
 	__le64 buffer;		/* room for MOOR_WINDOWS_PER_PAGE entries, 4 KiB aligned */
 };
 
 struct moor_cpl_mr_windows {
 	__le32 count;		/* entries written */
-	__le32 cursor;		/* 0: that was all */
+	__le32 cursor;		/* 0: there are no more entries */
 };
 
 struct moor_window_info {
 	__le32 key;
 	__le32 type;		/* enum moor_mrc_type */
-	__le32 qpn;		/* type 2: bound to; type 1: bound through */
+	__le32 qpn;		/* QP: bound to (type 2), bound through (type 1) */
 	__le32 access;
 	__le64 iova;
 	__le64 length;
@@ -449,7 +449,7 @@ struct moor_window_info {
 
 #define MOOR_WINDOWS_PER_PAGE	(MOOR_PAGE_SIZE / sizeof(struct moor_window_info))
 
-/* HWI ODP-19: forget what spans a byte of the range, and be done with it. */
+/* HWI ODP-19: forget entries that span a byte of the range, and end their use. */
 struct moor_cmd_mr_invalidate {
 	struct moor_cmd_hdr hdr;
 	__le32 key;
@@ -460,7 +460,7 @@ struct moor_cmd_mr_invalidate {
 
 enum moor_page_status {
 	MOOR_PAGE_RESOLVED	= 0,
-	MOOR_PAGE_FAILED	= 1,	/* it cannot be had */
+	MOOR_PAGE_FAILED	= 1,	/* the page cannot be had */
 };
 
 struct moor_cmd_page_response {

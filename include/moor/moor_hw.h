@@ -143,9 +143,9 @@ enum moor_cq_arm {
 	MOOR_CQ_ARM_ANY		= 2,
 };
 
-/* MSI-X vectors: one is fixed; EQs have those that CREATE_EQ gives them. */
+/* MSI-X vectors: one is fixed; CREATE_EQ gives each EQ its vector. */
 #define MOOR_VECTOR_CMD		0
-#define MOOR_VECTOR_ASYNC	1	/* the one that software takes for EQ 0 */
+#define MOOR_VECTOR_ASYNC	1	/* software uses this vector for EQ 0 */
 
 #include "moor_mr.h"
 #include "moor_cmd.h"

@@ -63,7 +63,7 @@ enum moor_mrc_type {
 	MOOR_MRC_TYPE_ALL	= 5,	/* all of memory; kernel QPs only */
 };
 
-/* The first five have the values of enum ib_access_flags. */
+/* The first five, and the two of FLUSH, have the values of enum ib_access_flags. */
 #define MOOR_ACCESS_LOCAL_WRITE		MOOR_BIT(0)
 #define MOOR_ACCESS_REMOTE_WRITE	MOOR_BIT(1)
 #define MOOR_ACCESS_REMOTE_READ		MOOR_BIT(2)
@@ -71,7 +71,7 @@ enum moor_mrc_type {
 #define MOOR_ACCESS_MW_BIND		MOOR_BIT(4)
 #define MOOR_ACCESS_RELAXED_ORDERING	MOOR_BIT(5)
 #define MOOR_ACCESS_ON_DEMAND		MOOR_BIT(6)	/* feature ODP (HWI ODP-6) */
-#define MOOR_ACCESS_FLUSH_GLOBAL	MOOR_BIT(8)	/* these two, too */
+#define MOOR_ACCESS_FLUSH_GLOBAL	MOOR_BIT(8)
 #define MOOR_ACCESS_FLUSH_PERSISTENT	MOOR_BIT(9)
 #define MOOR_ACCESS_ALL			(MOOR_MASK(6, 0) | MOOR_MASK(9, 8))
 
@@ -82,7 +82,7 @@ enum moor_mrc_type {
  */
 #define MOOR_KEY_CONSUMER	MOOR_MASK(7, 0)
 
-/* The index whose key NULL_LKEY names; entry 0 is never valid (HWI KEY-5). */
+/* The index of the key in NULL_LKEY; entry 0 is never valid (HWI KEY-5). */
 #define MOOR_MR_INDEX_NULL	1
 #define MOOR_MR_INDEX_FIRST	2
 

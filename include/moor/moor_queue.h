@@ -54,7 +54,7 @@ struct moor_sq_wqe {
 	__le32 inline_length;
 };
 
-/* Of a UD QP, behind the head: where the message goes (HWI 12.4). */
+/* Behind the head of a UD QP's send WQE: where the message goes (HWI 12.4). */
 struct moor_wqe_ud {
 	__u8 dgid[16];
 	__u8 dmac[6];
@@ -64,8 +64,8 @@ struct moor_wqe_ud {
 	__u8 traffic_class;
 	__u8 priority;		/* of the VLAN's tag, 0 to 7 */
 	__le16 pkey_index;	/* 0 (HWI UD-6) */
-	__le32 dest_qpn;	/* 24 bits; to a multicast GID: not looked at */
-	__le32 qkey;		/* bit 31 set: the QP's goes instead */
+	__le32 dest_qpn;	/* 24 bits; ignored if the GID is multicast */
+	__le32 qkey;		/* bit 31 set: the QP's own is sent instead */
 	__le16 udp_sport;
 	__le16 reserved1;
 	__le32 reserved2;
@@ -73,7 +73,7 @@ struct moor_wqe_ud {
 
 #define MOOR_QKEY_OF_QP		MOOR_BIT(31)
 
-/* Of an XRC_INI QP, behind the head of what is sent: whose message it is (HWI 12.6). */
+/* Behind the head of an XRC_INI QP's message WQE: the SRQ it is for (HWI 12.6). */
 struct moor_wqe_xrc {
 	__le32 srqn;		/* 24 bits */
 	__le32 reserved1[3];
@@ -87,8 +87,8 @@ struct moor_wqe_atomic {
 
 /* BIND_MW; no SGE follows. */
 struct moor_wqe_bind {
-	__le32 mw_key;		/* names the window, whatever its consumer byte */
-	__le32 new_key;		/* its consumer byte becomes the window's */
+	__le32 mw_key;		/* names the window; any consumer byte will do */
+	__le32 new_key;		/* low byte: the window's new consumer byte */
 	__le32 mr_lkey;
 	__le32 access;		/* MOOR_ACCESS_REMOTE_*, MOOR_BIND_ZERO_BASED */
 	__le64 addr;		/* in the MR's own address space */
@@ -99,23 +99,23 @@ struct moor_wqe_bind {
 
 /* REG_MR (HWI FR-1); no SGE follows. @remote_addr is the new iova. */
 struct moor_wqe_reg {
-	__le32 key;		/* names the MR; its consumer byte becomes the MR's */
-	__le32 access;		/* MOOR_ACCESS_*, but for MW_BIND (HWI FR-8) */
+	__le32 key;		/* names the MR; low byte: the MR's new consumer byte */
+	__le32 access;		/* MOOR_ACCESS_* as HWI FR-8 allows */
 	__le64 length;
 	struct moor_xlat xlat;
 };
 
 /* FLUSH (HWI MPE-5); no SGE follows. */
 struct moor_wqe_flush {
-	__le32 length;		/* bytes from @remote_addr on; not looked at with REGION */
+	__le32 length;		/* bytes from @remote_addr on; ignored with REGION */
 	__u8 type;		/* MOOR_FLUSH_GLOBAL, MOOR_FLUSH_PERSISTENT */
 	__u8 level;		/* enum moor_flush_level */
 	__u8 reserved1[10];
 };
 
 /* The values of enum ib_placement_type and ib_selectivity_level. */
-#define MOOR_FLUSH_GLOBAL	MOOR_BIT(0)	/* till all see it */
-#define MOOR_FLUSH_PERSISTENT	MOOR_BIT(1)	/* till it outlives a loss of power */
+#define MOOR_FLUSH_GLOBAL	MOOR_BIT(0)	/* wait till all see the data */
+#define MOOR_FLUSH_PERSISTENT	MOOR_BIT(1)	/* ... or outlive a loss of power */
 
 enum moor_flush_level {
 	MOOR_FLUSH_RANGE	= 0,
@@ -134,7 +134,7 @@ struct moor_rq_wqe {
 #define MOOR_MAX_LOG_STRIDE	9
 
 /* In a CQE of a receive queue, beside the send opcodes above. */
-#define MOOR_CQE_RECV		0x80	/* SEND of whatever kind */
+#define MOOR_CQE_RECV		0x80	/* SEND of any kind */
 #define MOOR_CQE_RECV_WRITE_IMM	0x81	/* RDMA WRITE with immediate */
 
 #define MOOR_CQE_FLAG_IMM	MOOR_BIT(0)
@@ -144,7 +144,7 @@ struct moor_rq_wqe {
 
 #define MOOR_GRH_SIZE		40
 
-/* Which header that is (HWI UD-15). */
+/* Which header the bytes of MOOR_CQE_FLAG_GRH are (HWI UD-15). */
 enum moor_network {
 	MOOR_NETWORK_NONE	= 0,
 	MOOR_NETWORK_ROCE_V1	= 1,
@@ -152,7 +152,7 @@ enum moor_network {
 	MOOR_NETWORK_IPV6	= 3,
 };
 
-/* The values of enum ib_wc_status (those that Moor gives). */
+/* The values of enum ib_wc_status that Moor uses. */
 enum moor_wc_status {
 	MOOR_WC_SUCCESS			= 0,
 	MOOR_WC_LOC_LEN_ERR		= 1,
@@ -168,7 +168,7 @@ enum moor_wc_status {
 	MOOR_WC_RNR_RETRY_EXC_ERR	= 13,
 };
 
-/* HWI SYN-2: why, finer than the status; ibv_wc.vendor_err. */
+/* HWI SYN-2: the cause, finer than the status; in ibv_wc.vendor_err. */
 enum moor_syndrome {
 	MOOR_SYN_NONE		= 0x00,
 	MOOR_SYN_KEY		= 0x01,	/* no valid entry under this key */
@@ -196,11 +196,11 @@ struct moor_cqe {
 	__le32 cookie;		/* of CREATE_QP */
 	__le32 wqe_index;	/* free-running index of the WQE in its queue */
 	__le32 src_qpn;
-	__u8 opcode;		/* in an error bit 7 alone counts (HWI CQ-8) */
+	__u8 opcode;		/* with an error only bit 7 counts (HWI CQ-8) */
 	__u8 status;		/* enum moor_wc_status */
 	__u8 flags;		/* MOOR_CQE_FLAG_* */
 	__u8 syndrome;		/* enum moor_syndrome */
-	__le16 pkey_index;	/* with flag GRH, and the following but for @timestamp */
+	__le16 pkey_index;	/* with flag GRH, as @network, @priority, @smac, @vlan */
 	__u8 network;		/* enum moor_network */
 	__u8 priority;
 	__le64 timestamp;	/* ns, MOOR_REG_CLOCK's clock */

@@ -4,15 +4,15 @@
  * uverbs beside the common part. Multi-byte fields are in host order. Fields
  * named reserved are zero on input, or the call fails with EINVAL.
  *
- * Structures, here and in moor_user_ioctl_cmds.h, grow at their ends; what is there
- * keeps its place and meaning. Both sides may be older than the other:
- *  - Input is at least what MOOR_UVERBS_ABI_VERSION 1 began with, else EINVAL. What
- *    the kernel does not know of it is zero, or the call fails with EOPNOTSUPP; what
- *    the process did not give is zero.
- *  - An answer may be asked for shorter or longer than the kernel knows it: the kernel
- *    gives the beginning, or zeros behind its end. Methods of moor_user_ioctl_cmds.h
- *    want room for what their structures began with, else EINVAL.
- *  - A list says how large an entry is, and each entry is treated so.
+ * Structures, here and in moor_user_ioctl_cmds.h, grow at their ends; existing fields
+ * keep their place and meaning. Either side may be older than the other:
+ *  - Input is at least as long as MOOR_UVERBS_ABI_VERSION 1 had it at first, else EINVAL.
+ *    Input that the kernel does not know must be zero, else EOPNOTSUPP; input that the
+ *    process did not give counts as zero.
+ *  - A process may ask for a shorter or longer answer than the kernel knows: the kernel
+ *    gives the beginning, or adds zeros at the end. Methods of moor_user_ioctl_cmds.h
+ *    need room for the structures as they were at first, else EINVAL.
+ *  - A list says how large an entry is; the same rules hold for each entry.
  */
 #ifndef MOOR_ABI_USER_H
 #define MOOR_ABI_USER_H
@@ -92,7 +92,7 @@ struct moor_create_qp_resp {
 
 struct moor_create_ah_resp {
 	__u8 dmac[6];
-	__u8 hop_limit;			/* what the core made of the process's */
+	__u8 hop_limit;			/* the process's, as the core resolved it */
 	__u8 reserved;
 };
 
@@ -111,8 +111,8 @@ struct moor_create_srq_resp {
 };
 
 /*
- * With IB_SRQ_MAX_WR: another ring, of the same stride, with all WQEs in it of which
- * the process does not know that they have been taken.
+ * With IB_SRQ_MAX_WR: a new ring of the same stride. It has all WQEs in it that the
+ * process does not know to have been taken.
  */
 struct moor_modify_srq_req {
 	__aligned_u64 ring_addr;

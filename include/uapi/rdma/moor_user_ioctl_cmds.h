@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
- * Moor's own methods beside those that uverbs has: who holds an MR, why a
- * registration was refused, where a process finds on-NIC memory, and how far an SRQ
- * is. How their structures grow is said in moor-abi.h.
+ * Moor's own uverbs methods: which windows hold an MR, why a registration was refused,
+ * where a process finds on-NIC memory, and how many WQEs of an SRQ have been taken.
+ * moor-abi.h says how their structures grow.
  */
 #ifndef MOOR_USER_IOCTL_CMDS_H
 #define MOOR_USER_IOCTL_CMDS_H
@@ -18,8 +18,8 @@ enum moor_mr_methods {
 enum moor_mr_windows_attrs {
 	MOOR_ATTR_MR_WINDOWS_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
 	MOOR_ATTR_MR_WINDOWS_LIST,	/* out: array of struct moor_window */
-	MOOR_ATTR_MR_WINDOWS_COUNT,	/* out: __u32, bound in all */
-	/* in, optional: __u64, bytes from one entry to the next; without it 40 */
+	MOOR_ATTR_MR_WINDOWS_COUNT,	/* out: __u32, number of windows bound in all */
+	/* in, optional: __u64, bytes from one entry to the next; if absent: 40 */
 	MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
 };
 
@@ -49,12 +49,12 @@ enum moor_query_context_attrs {
 	MOOR_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
 };
 
-/* Why the last registration of this context that failed did. */
+/* Why the last registration that failed in this context was refused. */
 enum moor_refusal_reason {
 	MOOR_REFUSAL_NONE	= 0,	/* none has failed yet */
 	MOOR_REFUSAL_LENGTH	= 1,	/* value: length; limit: longest allowed */
 	MOOR_REFUSAL_IOVA	= 2,	/* value: iova; not congruent, or wraps */
-	MOOR_REFUSAL_FLAGS	= 3,	/* value: those not possible, or missing */
+	MOOR_REFUSAL_FLAGS	= 3,	/* value: flags not possible, or missing */
 	MOOR_REFUSAL_MEMLOCK	= 4,	/* limit: RLIMIT_MEMLOCK; value: pinned now; bytes */
 	MOOR_REFUSAL_PAGE	= 5,	/* value: first address that cannot be pinned, or 0 */
 	MOOR_REFUSAL_MR_LIMIT	= 6,	/* limit: MRs of the device; value: in use */
@@ -75,7 +75,7 @@ struct moor_refusal {
 	__u32 reserved;
 };
 
-/* UVERBS_OBJECT_PD: does a handle that another process names exist? */
+/* UVERBS_OBJECT_PD: checks that a handle from another process exists. */
 enum moor_pd_methods {
 	MOOR_METHOD_PD_QUERY = (1U << UVERBS_ID_NS_SHIFT),
 };
@@ -85,7 +85,7 @@ enum moor_pd_query_attrs {
 	MOOR_ATTR_PD_QUERY_RESP,	/* out: struct moor_alloc_pd_resp */
 };
 
-/* UVERBS_OBJECT_SRQ: how many WQEs have been taken, which query_srq has no place for. */
+/* UVERBS_OBJECT_SRQ: how many WQEs have been taken; query_srq has no field for that. */
 enum moor_srq_methods {
 	MOOR_METHOD_SRQ_QUERY = (1U << UVERBS_ID_NS_SHIFT),
 };

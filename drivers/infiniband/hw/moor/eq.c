@@ -264,7 +264,7 @@ static int moor_eq_create(struct moor_dev *mdev, struct moor_eq *eq, u32 eqn,
 	err = moor_cmd_create_eq(mdev, eq);
 	if (err)
 		goto free_ring;
-	/* An interrupt that came before the ring was there found nothing. */
+	/* Requested with IRQF_NO_AUTOEN: the handler does not run without a ring. */
 	if (!moor_eq_is_guest(eq))
 		enable_irq(eq->irq);
 	return 0;
