@@ -24,27 +24,27 @@
 #include "pace.h"
 #include "pci/vfio_user.h"
 
-/* How long a message of the client may wait for a look while the NIC works, or spins. */
+/* How long a message of the client may stay unread while the NIC works, or spins. */
 #define LOOK_NS		20000u
 #define SPIN_LOOK_NS	2000u
-#define KNOCK_NS	100000000u	/* and a client that is turned away */
+#define KNOCK_NS	100000000u	/* and a new client, or a control command */
 
 /*
- * A nap leaves the processor to a vCPU, and the doorbell it ends on has cost the
- * guest a store. Naps of 10 us and less take so much of a processor that the
- * scheduler lets a vCPU finish its slice first: rounds of a millisecond instead
- * of 0.08.
+ * A nap leaves the processor to a vCPU, and a doorbell meanwhile costs the guest a
+ * store only, no kick. With naps of 10 us and less the NIC takes so much of a
+ * processor that the scheduler lets a vCPU finish its slice first: a round takes a
+ * millisecond instead of 0.08.
  */
 #define NAP_NS		40000u
 
 /*
- * The slice to ask the scheduler for, the shortest there is: who wakes with a
- * shorter slice than what runs takes its place at once, so that a nap does not
- * last until a spinning vCPU has used up its own, milliseconds later.
+ * The slice to ask the scheduler for, the shortest there is: a thread that wakes
+ * takes the processor at once from a thread with a longer slice. So a nap does not
+ * last until a spinning vCPU has used up its slice, milliseconds later.
  */
 #define SLICE_NS	100000u
 
-/* What is served: the guest's client and, with --control, those who command. */
+/* The servers: for the guest's client and, with --control, for control clients. */
 struct servers {
 	struct vfio_user vfio;
 	struct control *control;	/* or NULL */
@@ -53,7 +53,7 @@ struct servers {
 static volatile sig_atomic_t stop;
 static int stop_fd;
 
-/* The eventfd ends a ppoll() that begins after the flag was looked at. */
+/* The eventfd ends a ppoll() that begins after run() has looked at @stop. */
 static void on_stop(int sig)
 {
 	const uint64_t one = 1;
@@ -119,7 +119,7 @@ static bool drop_if_torn(struct vfio_user *server)
 	return torn;
 }
 
-/* Blocks if the NIC agrees; to look at its memory may be what tears it. */
+/* Blocks if nic_doze() finds no work; its accesses may find a file cut short (torn). */
 static void doze(struct servers *servers)
 {
 	struct nic *nic = endpoint_nic(servers->vfio.ep);
@@ -142,7 +142,7 @@ static void rest(struct servers *servers, enum pace_step step, uint64_t now)
 	}
 }
 
-/* While the NIC works without a pause. */
+/* For new clients and control commands, while the NIC works without a pause. */
 static void look_for_clients(struct servers *servers)
 {
 	struct vfio_user *server = &servers->vfio;
@@ -158,7 +158,7 @@ static void look_for_clients(struct servers *servers)
 		control_serve(servers->control);
 }
 
-/* Before it sleeps, the client is looked at. */
+/* The time between two reads of the client's socket; before each sleep: 0. */
 static uint64_t look_after(bool busy, enum pace_step step)
 {
 	if (busy)
@@ -206,7 +206,7 @@ static void run(struct servers *servers)
 	pace_sources_close(&sources);
 }
 
-/* Linux 6.12 and later honour it; without, the NIC is just slower. */
+/* Linux 6.12 and later honour the short slice; elsewhere the NIC is just slower. */
 static void ask_for_short_slice(void)
 {
 	struct sched_attr attr = { .size = sizeof(attr) };
@@ -230,7 +230,7 @@ static int tell_ready(int fd)
 	return 0;
 }
 
-/* Return: false, with a word on standard error, unless all sockets listen. */
+/* Return: false, with a message on standard error, unless all sockets listen. */
 static bool listen_on_all(struct servers *servers, const struct options *opts)
 {
 	char error[256];

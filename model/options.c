@@ -101,7 +101,7 @@ static void parse_mac(uint8_t mac[6], const char *text)
 	unsigned int byte[6], i;
 	int used = 0;
 
-	/* sscanf() would take signs and blanks for digits. */
+	/* sscanf() would accept signs and blanks, too. */
 	if (strlen(text) != 17 || strspn(text, "0123456789abcdefABCDEF:") != 17 ||
 	    sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1],
 		   &byte[2], &byte[3], &byte[4], &byte[5], &used) != 6 ||

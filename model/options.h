@@ -12,7 +12,7 @@ struct options {
 	struct endpoint_config endpoint;
 };
 
-/* Does not return for --help, --version and what is wrong (exit status 2). */
+/* Does not return for --help, --version and wrong options (exit status 2). */
 void options_parse(struct options *opts, int argc, char **argv);
 
 #endif /* MODEL_OPTIONS_H */

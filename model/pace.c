@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC that spins sees a doorbell at once; one that naps after half a nap and a
- * wake-up, 50 us; one that dozes after a kick, for which a vCPU and a thread of
- * QEMU have to be woken. But vCPUs that poll want processors, too: where there are
- * not enough, a NIC that spins takes from the guest what the guest waits for.
+ * A NIC that spins sees a doorbell at once. A NIC that naps sees it after half a nap
+ * and a wake-up, 50 us. A NIC that dozes sees it after a kick, for which a vCPU and a
+ * thread of QEMU have to be woken. But vCPUs that poll want processors, too: where
+ * there are not enough, a NIC that spins takes from the guest what the guest waits for.
  *
- * So it spins as long as nobody waits for a processor. The scheduler tells how
- * long its own thread was ready to run and did not; and how many threads are ready
- * in all: where two vCPUs have to share the processor beside its own, only they
- * wait. More than an eighth of the time, and it naps instead, and tries again
- * later, and later still if that was too early.
+ * So the NIC spins as long as no thread waits for a processor. The scheduler tells how
+ * long the NIC's thread was ready to run and did not run; and how many threads are
+ * ready in all: where two vCPUs share the processor beside the NIC's, only they wait.
+ * If threads wait for more than an eighth of the time, the NIC naps instead. It tries
+ * to spin again later, and later still if that was too early.
  *
- * Whom it wakes, the scheduler likes to put on the processor of the one who woke him,
- * which is ours, though another has nothing to do. There a register read waited till
- * the NIC was tired of spinning, a millisecond. So it naps for a while: QEMU's thread
- * wakes the vCPU's, and that one a thread of the guest. (Who yields instead has the
- * processor back after milliseconds, where others want it, too.)
+ * The scheduler likes to put a woken thread on the processor of the thread that woke
+ * it. For a thread that the NIC wakes this is the NIC's processor, even if another is
+ * idle: a register read waited there until the NIC stopped spinning, a millisecond. So
+ * the NIC naps for a while after it woke a thread: QEMU's thread wakes the vCPU's, and
+ * the vCPU's thread wakes a thread of the guest. (With a yield instead of a nap, the
+ * NIC has the processor back after milliseconds, if other threads want it, too.)
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -24,20 +25,20 @@
 
 #include "pace.h"
 
-/* How long after work it stays awake. */
+/* How long the NIC stays awake after work. */
 #define AWAKE_NS	1000000u
 
-/* How long whom it has woken may need to wake who waits for that. */
+/* How long a thread that the NIC has woken may need to wake the threads behind it. */
 #define LEAVE_NS	300000u
 
-/* How long it spins before it looks at what that has cost, and what it may cost. */
+/* How long the NIC spins before it looks at the harm done, and how much is allowed. */
 #define ACCOUNT_NS	500000u
 #define HARM_NS		1000000u
 
 /*
- * How long it does not try again: twice as long each time that it fails, and less
- * by four times what it has spun without harm. A guest at rest, which leaves
- * processors free for a moment, does not make it forget what a busy one was like.
+ * How long the NIC does not try to spin again: twice as long each time that spinning
+ * did harm, and less by four times the time that it spun without harm. So a guest that
+ * rests, and leaves processors free for a moment, does not bring it down at once.
  */
 #define PENALTY_MIN_NS	8000000u
 #define PENALTY_FIRST_NS	64000000u
@@ -73,7 +74,7 @@ void pace_init(struct pace *pace, const struct pace_sources *sources, uint64_t n
 	};
 }
 
-/* The number that @format finds in what the file says now. Return: false without one. */
+/* Reads the number that @format finds in the file. Return: false if there is none. */
 static bool read_number(int fd, const char *format, unsigned long long *number)
 {
 	char text[128];
@@ -87,7 +88,7 @@ static bool read_number(int fd, const char *format, unsigned long long *number)
 	return sscanf(text, format, number) == 1;
 }
 
-/* Return: false when it is not known. */
+/* Return: false when one of the two files cannot be read. */
 static bool look_at_processors(const struct pace *pace, uint64_t *waited, bool *crowded)
 {
 	unsigned long long wait, ready;
@@ -111,7 +112,7 @@ static void begin_to_spin(struct pace *pace, uint64_t now)
 		pace->naps_until = UINT64_MAX;
 }
 
-/* What the last @span has cost. Return: false when it is not known. */
+/* Adds up the harm of spinning for @span. Return: false when that is not known. */
 static bool take_account(struct pace *pace, uint64_t span)
 {
 	uint64_t before = pace->waited, forgiven = span / 8;

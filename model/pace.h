@@ -8,11 +8,11 @@
 
 enum pace_step {
 	PACE_SPIN,	/* look again at once */
-	PACE_NAP,	/* leave the processor for a moment, with doorbells unrung */
+	PACE_NAP,	/* leave the processor for a moment; doorbells need no kick */
 	PACE_DOZE,	/* sleep till a kick */
 };
 
-/* What the scheduler tells of the processors. */
+/* Where the scheduler tells about the processors. */
 struct pace_sources {
 	int schedstat;		/* file of the thread's waiting time, or -1 */
 	int loadavg;		/* file that counts the threads that are ready, or -1 */
@@ -22,33 +22,33 @@ struct pace_sources {
 struct pace {
 	struct pace_sources sources;
 	uint64_t busy_at;
-	uint64_t leaves_until;	/* the processor, to whom it has woken */
-	uint64_t spins_since;	/* 0: it does not spin */
-	uint64_t waited;	/* ns for a processor, until then */
-	uint64_t harm;		/* ns that it, or others, waited for one, an eighth forgiven */
-	uint64_t naps_until;	/* there was too much of it */
+	uint64_t leaves_until;	/* naps till then: a thread woken needs the processor */
+	uint64_t spins_since;	/* 0: the NIC does not spin */
+	uint64_t waited;	/* ns that the NIC's thread waited, when last read */
+	uint64_t harm;		/* ns that threads waited, less an eighth of the time */
+	uint64_t naps_until;	/* no spinning till then: there was too much harm */
 	uint64_t penalty;
 };
 
 /*
  * pace_sources_open - the files of the calling thread
  *
- * Those that the system does not have are -1, and both are where it has only one
- * processor: then there is no knowing that spinning takes nothing from others.
+ * A file that the system does not have is -1. Both are -1 if the thread may use only
+ * one processor: then spinning might take it from others, and that cannot be known.
  */
 void pace_sources_open(struct pace_sources *sources);
 void pace_sources_close(struct pace_sources *sources);
 
-/* @sources stay the caller's. */
+/* Copies @sources; the caller still has to close them. */
 void pace_init(struct pace *pace, const struct pace_sources *sources, uint64_t now);
 
 /* There was work at @now. */
 void pace_worked(struct pace *pace, uint64_t now);
 
-/* A thread of the client's was woken at @now: by an answer, or by an interrupt. */
+/* The NIC woke a thread of the client at @now: by an answer, or by an interrupt. */
 void pace_woke(struct pace *pace, uint64_t now);
 
-/* There was none. */
+/* There was no work at @now. Return: what to do instead. */
 enum pace_step pace_next(struct pace *pace, uint64_t now);
 
 #endif /* MODEL_PACE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Identity and switches of a NIC, as its user wants them. */
+/* Identity and switches of a NIC, from the options of moor-nic. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 

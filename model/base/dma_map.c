@@ -29,10 +29,10 @@ struct backing {
 	uint8_t *base;		/* NULL: the slot is free */
 	uint64_t size;
 	bool writable;
-	uint64_t spans;		/* that point here; with the last one it goes */
+	uint64_t spans;		/* that point here; without one, the file is unmapped */
 };
 
-/* Spans never overlap; the tree compares two that do as equal. */
+/* Spans in the tree never overlap; span_compare() calls two that overlap equal. */
 struct span {
 	uint64_t first;
 	uint64_t last;		/* inclusive: the end of 2^64 has no number */
@@ -79,8 +79,8 @@ static struct span *span_find(struct dma_map *map, uint64_t first, uint64_t last
 }
 
 /*
- * The client may truncate a file that we have mapped. Zeros instead of memory
- * keep us going until the main loop hears of it and drops the client.
+ * The client may truncate a file that is mapped here. With zeros instead of the file
+ * the NIC goes on until the main loop sees bus_torn and drops the client.
  */
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
@@ -93,7 +93,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 
 		if (!b->base || addr < b->base || addr >= b->base + b->size)
 			continue;
-		/* All of it: a part may be less than a page of this file. */
+		/* The whole mapping: a part may be less than a page of this file. */
 		if (mmap(b->base, b->size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 			 -1, 0) == MAP_FAILED)
@@ -136,7 +136,7 @@ static void backing_release(struct backing *b)
 	memset(b, 0, sizeof(*b));
 }
 
-/* Memory that the client has given up is the host's again. */
+/* Unmaps a file without spans: the host gets memory back that the client gave up. */
 static void backing_release_unused(struct backing *b)
 {
 	if (b && !b->spans)
@@ -144,8 +144,8 @@ static void backing_release_unused(struct backing *b)
 }
 
 /*
- * A file may have grown since we mapped it. Its spans point into it by
- * offset, so it may move.
+ * A file may have grown since it was mapped. Its spans point into the mapping by
+ * offset, so the mapping may move.
  */
 static int backing_grow(struct dma_map *map, struct backing *b, uint64_t size)
 {
@@ -170,8 +170,8 @@ static struct backing *backing_slot(struct dma_map *map)
 }
 
 /*
- * Writable if the file lets us, or not at all if it has to be. How much huge memory
- * stands behind the file is the client's affair: we reserve none.
+ * Maps the file writable; read-only if that is not allowed and @write is false. The
+ * client sees to it that there is huge memory for the file: none is reserved here.
  */
 static int backing_map(struct backing *b, int fd, const struct stat *st,
 		       bool write)
@@ -197,8 +197,8 @@ static int backing_map(struct backing *b, int fd, const struct stat *st,
 }
 
 /*
- * Finds or makes the mapping of a file that holds bytes up to @end. A file that was
- * read-only when it came first gets a second one when it comes to be written.
+ * Finds or makes the mapping of a file that holds bytes up to @end. A file that is
+ * mapped read-only gets a second mapping when a range of it is to be writable.
  */
 static int backing_get(struct dma_map *map, int fd, uint64_t end, bool write,
 		       struct backing **out)
@@ -247,7 +247,7 @@ static void span_drop(struct dma_map *map, struct span *span)
 	free(span);
 }
 
-/* Extending a span in place keeps the order of the tree: the room is free. */
+/* Extending a span in place, into free addresses, keeps the order of the tree. */
 static bool span_merge(struct dma_map *map, const struct span *new)
 {
 	struct span *low = NULL, *high = NULL;
@@ -304,7 +304,7 @@ int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 	if (!len || __builtin_add_overflow(addr, len - 1, &new.last) ||
 	    __builtin_add_overflow(offset, len, &end))
 		return EINVAL;
-	/* What is aligned by its DMA address is so in our memory. */
+	/* Data that is aligned by DMA address has to be aligned in our memory, too. */
 	if (fd >= 0 && (addr | len | offset) % (1u << PAGE_SHIFT))
 		return EINVAL;
 	if (span_find(map, new.first, new.last))
@@ -327,7 +327,7 @@ int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 	return err;
 }
 
-/* Cuts [first, last] out of @span, which it touches. */
+/* Cuts [first, last] out of @span, which overlaps this range. */
 static int span_cut(struct dma_map *map, struct span *span, uint64_t first,
 		    uint64_t last)
 {
@@ -380,7 +380,7 @@ void dma_map_clear(struct dma_map *map)
 	for (i = 0; i < MAX_BACKINGS; i++)
 		if (map->backings[i].base)
 			backing_release(&map->backings[i]);
-	/* What this client has taken away is not the next one's doing. */
+	/* A file that this client cut short is no reason to drop the next client. */
 	bus_torn = 0;
 }
 

@@ -35,8 +35,8 @@ void dma_map_destroy(struct dma_map *map);
  * @offset:	of the range in the file
  *
  * Return: 0; EINVAL: the range wraps, is not inside the file or not of whole
- * pages; EEXIST: it overlaps one that is mapped; ENOSPC: too many ranges or files; or what mmap()
- * or fstat() said.
+ * pages; EEXIST: it overlaps a mapped range; ENOSPC: too many ranges or files; or the
+ * error of mmap() or fstat().
  */
 int dma_map_add(struct dma_map *map, uint64_t addr, uint64_t len,
 		unsigned int prot, int fd, uint64_t offset);
@@ -70,8 +70,8 @@ bool dma_write(struct dma_map *map, uint64_t addr, const void *from,
 	       uint64_t len);
 
 /*
- * All that was written goes to the files: what outlives the machine is among them.
- * Return: false when one of them did not take it.
+ * Writes back all that was written to the client's files: some may outlive the machine.
+ * Return: false when that failed for one of the files.
  */
 bool dma_map_sync(struct dma_map *map);
 
@@ -86,7 +86,7 @@ uint64_t dma_map_accesses(const struct dma_map *map);
 
 /*
  * True once if memory vanished under us since the last call, because the
- * client cut a file short. The accesses went to a page of zeros.
+ * client cut a file short. The file's mapping is private memory since, zeros at first.
  */
 bool dma_map_torn(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the NIC does wrong because somebody asked for it (control/). The engine
- * looks at these where it answers a command and where it raises a vector; with
- * nothing asked for that costs it a load.
+ * What the NIC does wrong because a control client asked for it (control/). The NIC
+ * looks at the rules where it answers a command and where it raises a vector; without
+ * rules that costs one load.
  */
 #ifndef MODEL_FAULT_H
 #define MODEL_FAULT_H
@@ -31,17 +31,17 @@ struct fault_rule {
 	enum fault_kind kind;
 	int opcode;		/* or FAULT_ANY_OPCODE */
 	uint8_t status;		/* FAULT_FAIL: enum moor_cmd_status, or none of it */
-	uint32_t after;		/* so many of them are let through first */
-	uint32_t left;		/* commands that it is still good for */
+	uint32_t after;		/* so many such commands are let through first */
+	uint32_t left;		/* commands that the rule still applies to */
 };
 
 struct faults {
 	struct fault_rule rule[FAULT_MAX_RULES];
 	uint32_t num_rules;
 	uint32_t lose[NIC_NUM_VECTORS];	/* interrupts that are not to be raised */
-	uint32_t losing;		/* a bit for each vector with some */
+	uint32_t losing;		/* a bit for each vector that loses interrupts */
 	bool link_down;
-	struct random random;		/* of what makes garbage */
+	struct random random;		/* for the content of garbage entries */
 	uint64_t fired;			/* how often something went wrong */
 };
 
@@ -56,7 +56,7 @@ void fault_clear(struct nic *nic);
 enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,
 				 uint8_t *status);
 
-/* Those of @vectors that are to be raised. */
+/* Return: @vectors without those whose interrupt is to be lost now. */
 uint32_t fault_of_vectors(struct nic *nic, uint32_t vectors);
 
 #endif /* MODEL_FAULT_H */

@@ -88,7 +88,7 @@ static const struct field cqe_fields[] = {
 	FIELD_OF(moor_cqe, phase),
 };
 
-/* What a command answers beside its status. */
+/* The fields of a command's answer, besides those of every completion. */
 static const struct fields answers[] = {
 	[MOOR_CMD_QUERY_QP]	= FIELDS(query_qp),
 	[MOOR_CMD_QUERY_SRQ]	= FIELDS(query_srq),
@@ -104,7 +104,7 @@ static uint64_t next(struct lies *lies)
 	return random_next(&lies->random) >> 8;
 }
 
-/* Something else than @truth, of @bits bits: an end of a range, beside it, or anything. */
+/* A value of @bits bits, not @truth: an end of a range, next to @truth, or random. */
 static uint64_t other_value(struct lies *lies, uint64_t truth, unsigned int bits)
 {
 	uint64_t all, value = truth;
@@ -165,7 +165,7 @@ static void change(struct lies *lies, const char *what, void *entry,
 		 (unsigned long long)value, (unsigned long long)truth);
 }
 
-/* One of the fields in one of the two lists, now and then. */
+/* Now and then changes one field, out of the two lists together. */
 static void maybe_lie(struct nic *nic, enum lie_where where, const char *what,
 		      void *entry, struct fields head, struct fields more)
 {
@@ -187,7 +187,7 @@ void lie_begin(struct nic *nic, uint64_t seed, uint32_t one_in, uint32_t where)
 	*nic->lies = (struct lies){
 		.where = where, .one_in = one_in,
 	};
-	/* Neighbours far apart. */
+	/* Seeds next to each other start far apart. */
 	random_seed(&nic->lies->random, (seed + 1) * 0x9e3779b97f4a7c15u);
 	for (i = 0; i < 8; i++)
 		next(nic->lies);
@@ -199,7 +199,7 @@ void lie_completion(struct nic *nic, const char *name, uint8_t opcode,
 	const struct fields head = FIELDS(completion);
 	const struct fields none = { NULL, 0 };
 
-	/* An error has no answer. */
+	/* The completion of a failed command has no answer fields. */
 	maybe_lie(nic, LIE_COMMANDS, name, cpl, head,
 		  cpl->status || opcode >= NUM_ANSWERS ? none : answers[opcode]);
 }

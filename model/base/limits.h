@@ -32,7 +32,7 @@
 #define NIC_MAX_LOG_CQE		20u
 #define NIC_MAX_GID		64u
 #define NIC_NUM_PKEY		1u
-/* A datagram to all of them is no more than a unit (HWI ERR-11). */
+/* A datagram that all filters match is no more work than a unit (HWI ERR-11). */
 #define NIC_MAX_FILTER		64u
 #define NIC_MAX_RD_ATOMIC	16u
 #define NIC_NUM_REQUESTS	8192u

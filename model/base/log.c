@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "base/timer.h"
 
-/* A call site or a rule prints so many lines in a window, then counts. */
+/* A call site or a rule prints LOG_BURST lines in a window, then only counts. */
 #define LOG_WINDOW_NS	1000000000ull
 #define LOG_BURST	5
-/* More than are cited; should it be too few, the last have one in common. */
+/* More than rules are cited; were it too few, the last rules would share a site. */
 #define LOG_RULES	128
 
 static FILE *log_file;

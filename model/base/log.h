@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The log: one line an event. Whatever the guest or the client can cause at
- * will goes through a call site of its own with a rate limit, or a rule's, so
- * that it can neither fill a disk nor bury another message.
+ * The log: one line per event. Each message that the guest or the client can cause
+ * at will has a rate limit, by call site or by rule. So it can neither fill a disk
+ * nor bury another message.
  */
 #ifndef MODEL_LOG_H
 #define MODEL_LOG_H
@@ -23,7 +23,7 @@ struct log_site {
 /* Opens @path for appending; NULL: stderr. Return: 0 or an errno. */
 int log_open(const char *path);
 
-/* Says what rate limits still hold back; log_catch_up() not too often, either. */
+/* Tells how many lines are still held back; log_catch_up() has a rate limit, too. */
 void log_flush(void);
 void log_catch_up(void);
 
@@ -32,7 +32,7 @@ void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_limited(struct log_site *site, const char *kind, const char *tag,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The one of a rule: wherever it is cited, it is limited as one. */
+/* The site of a rule: all calls that cite the rule share one rate limit. */
 struct log_site *log_site_of_rule(const char *rule);
 
 /* An operation that the specification makes us refuse, by rule @rule ("HWI MR-1"). */

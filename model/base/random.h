@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Chance that a seed repeats (xorshift64). Who draws has a stream of its own, so
- * that what one draws changes nothing for another.
+ * Random numbers that a seed repeats (xorshift64). Each user has a stream of its own,
+ * so that the numbers drawn by one user change nothing for another.
  */
 #ifndef MODEL_RANDOM_H
 #define MODEL_RANDOM_H

@@ -45,7 +45,7 @@ const char *syndrome_rule(uint8_t syndrome)
 	return known && rules[syndrome] ? rules[syndrome] : "HWI ACC-1";
 }
 
-/* What no table has is a mistake of ours, and no reason to fail. */
+/* A value that the table lacks is a mistake of the model, but no reason to crash. */
 #define LOOK_UP(table, at)						\
 	((at) < sizeof(table) / sizeof((table)[0]) && (table)[at] ?	\
 	 (table)[at] : "HWI SYN-2")
@@ -107,7 +107,7 @@ static const char *registration_rule(uint8_t syndrome)
 
 const char *work_rule(uint8_t opcode, uint8_t status, uint8_t syndrome)
 {
-	/* Why the responder refuses is its own to know. */
+	/* SYN-3: the requester is not told why the responder refused. */
 	static const char *const rules[] = {
 		[MOOR_WC_LOC_LEN_ERR] = "HWI RC-4",
 		[MOOR_WC_LOC_QP_OP_ERR] = "HWI RC-5",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The NIC as its parts share it. What a part keeps is its own struct, defined in
- * its own header: here it is a name, and only who includes that header sees more.
+ * The NIC as its parts share it. What a part keeps is a struct, defined in the part's
+ * header: here it is a name, and only files that include that header see its members.
  */
 #ifndef MODEL_STATE_H
 #define MODEL_STATE_H

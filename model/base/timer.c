@@ -82,7 +82,7 @@ uint64_t timer_next(const struct timer_heap *heap)
 
 void timer_expire(struct nic *nic, struct timer_heap *heap, uint64_t now)
 {
-	/* One that is started anew from its own call ends after @now. */
+	/* A timer that its expired() starts again ends after @now: no endless loop. */
 	while (heap->count && heap->slots[1]->deadline <= now) {
 		struct timer *timer = heap->slots[1];
 

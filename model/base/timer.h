@@ -32,7 +32,7 @@ void timer_stop(struct timer_heap *heap, struct timer *timer);
 /* UINT64_MAX: none runs. */
 uint64_t timer_next(const struct timer_heap *heap);
 
-/* Calls what has ended, each at most once. */
+/* Calls expired() of the timers that have ended by @now. */
 void timer_expire(struct nic *nic, struct timer_heap *heap, uint64_t now);
 
 void timer_heap_free(struct timer_heap *heap);

@@ -21,7 +21,7 @@ static int clear_path(const struct sockaddr_un *address)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return errno;
-	/* EAGAIN: somebody listens, and is slow to accept. */
+	/* EAGAIN: another process listens, and is slow to accept. */
 	if (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) ||
 	    errno == EAGAIN)
 		err = EADDRINUSE;

@@ -8,7 +8,7 @@
 /**
  * unix_listen - a listening socket at a path, for clients to connect to
  * @path:	a file; a socket that nobody listens on any more is replaced
- * @address:	filled in; who closes the socket removes its file
+ * @address:	filled in; the caller removes the file when it closes the socket
  * @error:	what to tell the user when this fails
  * @error_size:	bytes of room there
  *

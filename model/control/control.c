@@ -32,7 +32,7 @@ struct control {
 	struct client client[MAX_CLIENTS];
 };
 
-/* What epoll tells: a client's number, or this. */
+/* The data of an epoll event: a client's number, or KNOCK for the listening socket. */
 #define KNOCK	MAX_CLIENTS
 
 static bool watch(struct control *control, int fd, uint32_t number)
@@ -130,7 +130,7 @@ static void log_command(const char *line)
 	log_limited(&site, "control", "asked for", "%s", line);
 }
 
-/* Answers a line. A client that does not read its answers has to go. */
+/* Answers a line. A client that does not read its answers is disconnected. */
 static void answer_line(struct control *control, struct client *client)
 {
 	char answer[MAX_ANSWER];
@@ -155,7 +155,7 @@ static void answer_line(struct control *control, struct client *client)
 		disconnect(client);
 }
 
-/* What cannot be printed shows as '?': a zero would hide what follows. */
+/* A character that cannot be printed becomes '?': a zero would end the line. */
 static void add_character(struct control *control, struct client *client,
 			  char c)
 {

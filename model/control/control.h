@@ -24,19 +24,19 @@ struct control;
 struct control *control_listen(const char *path, struct endpoint *ep,
 			       char *error, size_t error_size);
 
-/* Ends the connections and removes the file; NULL is no server. */
+/* Ends the connections and removes the file; does nothing for NULL. */
 void control_close(struct control *control);
 
 /* For poll(): readable when there is something to serve. */
 int control_fd(const struct control *control);
 
-/* Does what has been asked for, without waiting. */
+/* Carries out the commands that have come, without waiting. */
 void control_serve(struct control *control);
 
 /**
  * control_command - carry out one command
- * @ep:		what it acts on
- * @line:	the command, without a newline; is taken apart
+ * @ep:		what the command acts on
+ * @line:	the command, without a newline; overwritten
  * @answer:	gets the answer, without a newline
  * @size:	bytes of room there
  */

@@ -31,7 +31,7 @@ struct call {
 struct verb {
 	const char *name;
 	const char *arguments;
-	/* Return: false when it is refused; the answer says why. */
+	/* Return: false when the command is refused; the answer says why. */
 	bool (*run)(struct call *call);
 };
 
@@ -83,7 +83,7 @@ static bool no_more(struct call *call)
 		      call->word[call->next]);
 }
 
-/* The next word as a number; without one it is @value already, or an error. */
+/* The next word as a number. Without a word, @value stays, or if @needed: an error. */
 static bool take_number(struct call *call, const char *what, uint64_t min,
 			uint64_t max, bool needed, uint64_t *value)
 {

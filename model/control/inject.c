@@ -52,7 +52,7 @@ uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count)
 
 	for (i = 0; i < count; i++) {
 		fill_garbage(nic, &eqe, sizeof(eqe));
-		/* Half of them of types that there are, but not the last word. */
+		/* Half of them with a type that may exist, none with DEVICE_FATAL. */
 		if (i & 1)
 			eqe.type &= 0x1f;
 		if (eqe.type == MOOR_EVENT_DEVICE_FATAL)

@@ -10,7 +10,7 @@
 
 struct nic;
 
-/* A well-formed completion for a tag, whoever has it. */
+/* A well-formed completion for a tag, whether or not a command has this tag. */
 bool fault_stray(struct nic *nic, uint16_t tag, uint8_t status);
 
 /*
@@ -20,11 +20,11 @@ bool fault_stray(struct nic *nic, uint16_t tag, uint8_t status);
 uint32_t fault_garbage_completions(struct nic *nic, uint32_t count);
 uint32_t fault_garbage_events(struct nic *nic, uint32_t eqn, uint32_t count);
 
-/* All of the completion ring looks new; the NIC goes on where it was. */
+/* Writes garbage that looks new to the whole completion ring; its producer stays. */
 bool fault_scribble(struct nic *nic);
 
 bool fault_event(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number);
-/* One that no half of a QP has made; its type and phase are filled in. */
+/* A page request that no half of a QP has made; its type and phase are filled in. */
 bool fault_page_request(struct nic *nic,
 			const struct moor_page_request *request);
 void fault_fatal(struct nic *nic);

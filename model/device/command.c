@@ -24,7 +24,7 @@
 #define COMMANDS_AT_ONCE	16
 #define MAX_RESERVED		4	/* reserved fields of a command */
 
-/* What a command is answered with; answers have fields of eight bytes. */
+/* What a command is answered with. Aligned: answers have fields of eight bytes. */
 struct answer {
 	struct moor_cpl cpl __attribute__((aligned(8)));
 	uint8_t opcode;
@@ -41,7 +41,7 @@ struct command {
 	const char *name;
 	uint8_t (*run)(struct nic *nic, const struct moor_cmd *cmd,
 		       struct moor_cpl *cpl);
-	uint8_t size;		/* what lies behind is zero */
+	uint8_t size;		/* the bytes behind have to be zero */
 	struct reserved reserved[MAX_RESERVED];
 };
 
@@ -206,7 +206,7 @@ const char *command_name(uint8_t opcode)
 	return command ? command->name : "unknown command";
 }
 
-/* The first byte in the range that is not zero; @end: all are. */
+/* The first byte in the range that is not zero; @end: there is none. */
 static uint32_t first_set(const uint8_t *bytes, uint32_t from, uint32_t end)
 {
 	while (from < end && !bytes[from])
@@ -214,7 +214,7 @@ static uint32_t first_set(const uint8_t *bytes, uint32_t from, uint32_t end)
 	return from;
 }
 
-/* Return: true when all is zero that has to be; else @at is where it is not. */
+/* Return: true when all bytes that must be zero are; else @at is the field at fault. */
 static bool reserved_clear(const struct command *command,
 			   const struct moor_cmd *cmd, uint32_t *at)
 {
@@ -312,7 +312,7 @@ static void complete(struct nic *nic, const struct moor_cpl *cpl)
 		nic->commands->cpl_producer++;
 }
 
-/* The same of a command that was issued. */
+/* The same for a command that the driver issued: only here the NIC may lie. */
 static void complete_command(struct nic *nic, const struct answer *answer)
 {
 	struct moor_cpl cpl = answer->cpl;
@@ -323,7 +323,7 @@ static void complete_command(struct nic *nic, const struct answer *answer)
 		nic->commands->cpl_producer++;
 }
 
-/* HWI CMD-19; the completions are out. */
+/* HWI CMD-19; the completions have been written. */
 static void evaluate_arm(struct nic *nic)
 {
 	uint64_t arm;
@@ -405,7 +405,7 @@ bool command_run(struct nic *nic)
 		nic_fatal(nic, MOOR_FATAL_CMD_RING);
 		return false;
 	}
-	/* Its tag is likely to be the next command's by now. */
+	/* A second answer: by now the next command is likely to have its tag. */
 	if (nic->commands->again_due) {
 		nic->commands->again_due = false;
 		complete(nic, &nic->commands->again);

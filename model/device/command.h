@@ -22,17 +22,17 @@ struct commands {
 };
 
 bool command_pending(struct nic *nic);
-/* Does a bounded number of them. Return: true when there were any. */
+/* Carries out a bounded number of commands. Return: true when there were any. */
 bool command_run(struct nic *nic);
-/* Does all that are posted now, however many are added meanwhile. */
+/* Carries out all commands posted by now; later ones do not keep it from returning. */
 void command_run_posted(struct nic *nic);
 void command_reset(struct nic *nic);
 /* The opcode of this name, or -1. */
 int command_opcode(const char *name);
 const char *command_name(uint8_t opcode);
-/* Answers what nobody asked, and interrupts. Return: false if it cannot. */
+/* Writes a completion of no command, and interrupts. Return: false if it cannot. */
 bool command_inject(struct nic *nic, const struct moor_cpl *cpl);
-/* Entry @index of the completion ring, whoever's turn it is, as if it were new. */
+/* Writes entry @index of the completion ring as if it were new, in turn or not. */
 bool command_overwrite(struct nic *nic, uint32_t index,
 		       const struct moor_cpl *cpl);
 

@@ -75,14 +75,14 @@ void nic_wake(struct nic *nic)
 {
 	if (!nic->doze->dozing || !nic_works(nic))
 		return;
-	/* Whoever rings has to come through the kick (--sync-commands). */
+	/* --sync-commands: the word stays 1, so that the driver kicks each time. */
 	if (nic->cfg.sync_commands)
 		return;
 	if (store_doze(nic, 0))
 		nic->doze->dozing = false;
 }
 
-/* The slots went with their queues. */
+/* Only the dozing word is reset here: doorbell slots went with their queues. */
 void doze_reset(struct nic *nic)
 {
 	nic->doze->addr = 0;

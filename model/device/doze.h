@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Sleeping, and who wakes the NIC (HWI 5). */
+/* How the NIC sleeps, and how the driver knows that it has to kick (HWI 5). */
 #ifndef MODEL_DOZE_H
 #define MODEL_DOZE_H
 

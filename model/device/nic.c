@@ -8,9 +8,9 @@
 #include "device/parts.h"
 #include "device/registers.h"
 
-/* A quantum, after which the front looks at its socket. */
+/* The length of nic_run(), after which the main loop may look at the socket. */
 #define QUANTUM_NS	50000
-/* EQ consumer slots are not kicked for: how often to look while one is full. */
+/* EQ consumer slots get no kicks: how often to look at them while an EQ is full. */
 #define EQ_LOOK_NS	1000000
 
 static void assemble(struct parts *parts)
@@ -54,7 +54,7 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 	nic->events->raise = raise;
 	nic->events->raise_ctx = ctx;
 	nic->qps->rest.expired = qp_rest_over;
-	/* A timer a QP and CQ, one for QPs that rest, and the port's. */
+	/* One timer for each QP and CQ, one for QPs that rest, and one for the port. */
 	if (!timer_heap_init(&nic->timers, NIC_NUM_QP + NIC_MAX_CQ + 2) ||
 	    !mr_init(nic) || !requester_init(nic) || !port_init(nic)) {
 		nic_destroy(nic);
@@ -67,7 +67,7 @@ struct nic *nic_create(const struct nic_config *cfg, struct dma_map *dma,
 static void destroy_objects(struct nic *nic)
 {
 	port_reset(nic);
-	/* Each object would look for its own, among those of thousands. */
+	/* All at once: else each object would search thousands of events for its own. */
 	event_forget_all(nic);
 	qp_reset_all(nic);
 	srq_reset_all(nic);
@@ -85,7 +85,7 @@ void nic_destroy(struct nic *nic)
 	free(nic);
 }
 
-/* Zeroes BAR memory and, where it is a file's, gives the pages back. */
+/* Zeroes BAR memory and, if it belongs to a file, gives the pages back. */
 static void zero_memory(void *start, size_t len)
 {
 	if (madvise(start, len, MADV_REMOVE))
@@ -117,7 +117,7 @@ bool nic_run(struct nic *nic)
 	if (!nic_works(nic))
 		return false;
 	timer_expire(nic, &nic->timers, now);
-	/* Who posts, and then commands, expects to have posted: to a CQ that shrinks, say. */
+	/* Before the scan: work posted before a command, RESIZE_CQ say, is seen first. */
 	commanded = command_pending(nic);
 	live_scan(nic);
 	worked = commanded || nic->qps->ready.first;
@@ -135,7 +135,7 @@ bool nic_run(struct nic *nic)
 	/* Commands and timers have events and CQEs too. */
 	cq_flush(nic);
 	event_flush(nic);
-	/* Who just had work is likely to get more: the caller stays awake. */
+	/* After work more is likely to come: true, so that the caller stays awake. */
 	return nic_works(nic) && (worked || command_pending(nic));
 }
 

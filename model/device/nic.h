@@ -36,10 +36,10 @@ uint64_t nic_reg_read(struct nic *nic, uint32_t offset, unsigned int size);
 void nic_reg_write(struct nic *nic, uint32_t offset, uint64_t value,
 		   unsigned int size);
 
-/* A write to a kick page: look at this slot. */
+/* The driver wrote to a kick page: the NIC looks at this slot. */
 void nic_kick(struct nic *nic, uint32_t page, uint32_t slot);
 
-/* FLR, the client went away, power-on. */
+/* For FLR, for power-on, and after the client went away. */
 void nic_reset(struct nic *nic);
 
 /* Off: no DMA, no interrupts, queue pairs stand still. */

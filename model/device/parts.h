@@ -20,7 +20,7 @@
 #include "transport/qp.h"
 
 struct parts {
-	struct nic nic;		/* first: the others are found by it */
+	struct nic nic;		/* first: freeing it frees all; it points to the others */
 	struct faults faults;
 	struct lies lies;
 	struct commands commands;
@@ -30,7 +30,7 @@ struct parts {
 	struct filters filters;
 	struct wire wire;
 	struct request_pool requests;
-	/* Large ones, of which little is in use. */
+	/* Large parts, of which little memory is in use. */
 	struct slots slots;
 	struct live_sqs live;
 	struct cqs cqs;

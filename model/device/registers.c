@@ -146,7 +146,7 @@ static void write_control(struct nic *nic, uint32_t value)
 		return;
 	}
 	if ((value & MOOR_CONTROL_RESET) || !enable) {
-		/* Whoever resets can have the log complete up to here. */
+		/* The log is to be complete up to a reset by the driver. */
 		log_catch_up();
 		nic_reset(nic);
 		return;

@@ -38,7 +38,7 @@ static bool read_entry(struct nic *nic, uint32_t index,
 	return __atomic_load_n(&from[0], __ATOMIC_RELAXED) == to[0];
 }
 
-/* The dynamic state of the entry that holds @word. */
+/* The dynamic state of an entry; starts anew if @word is not its valid word so far. */
 static struct mr_dynamic *dynamic_state(struct nic *nic, uint32_t index,
 					uint64_t word)
 {
@@ -74,7 +74,7 @@ static bool range_well_formed(const struct moor_mr_context *e,
 	       !__builtin_add_overflow(xlat->offset, length - 1, &last);
 }
 
-/* HWI ODP-6: its table has to be one, and it may stand for all there is. */
+/* HWI ODP-6: an on-demand MR needs a table, and may be longer than MAX_MR_SIZE. */
 static bool body_on_demand(const struct moor_mr_context *e, struct xlat *xlat)
 {
 	if (!e->length || !range_well_formed(e, xlat))
@@ -91,7 +91,7 @@ static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
 	       range_well_formed(e, xlat);
 }
 
-/* Does the type have the form that HWI MR-3 and MR-4 give it, in its own range? */
+/* Does an entry have the form of its type (HWI MR-3, MR-4), at an index of its range? */
 static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 			      struct xlat *xlat)
 {
@@ -219,7 +219,7 @@ uint8_t mr_grant_whole(struct nic *nic, const struct mr_actor *actor,
 	struct mr_dynamic *dyn;
 	struct xlat xlat;
 
-	/* Whether it is one at all, and whose, is not known by this. */
+	/* Only the range is found here; mr_grant_access() checks key and PD. */
 	dyn = mr_find_entry(nic, index, &entry, &xlat);
 	if (dyn && is_window(dyn->word)) {
 		mw_range(nic, index, &addr, &len);
@@ -284,7 +284,7 @@ static void revoke_entry(struct nic *nic, uint32_t index,
 	dyn->revoked = true;
 	if (!nic->mr->strict)
 		return;
-	/* What was kept may be older than what is in the table. */
+	/* The kept entry may be older than the table's: the latter is revoked, too. */
 	mr_strict_drop(nic, index);
 	if (read_entry(nic, index, &now))
 		dynamic_state(nic, index, le64toh(now.valid))->revoked = true;
@@ -292,7 +292,7 @@ static void revoke_entry(struct nic *nic, uint32_t index,
 
 /*
  * HWI REV-1 to REV-5. One thread does all DMA and does it before it takes the next
- * command: what was started through a key is done when we get here.
+ * command: an access that was started through a key has ended before a revoke runs.
  */
 uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 		  struct moor_cpl *cpl)

@@ -9,12 +9,12 @@
 #include "base/state.h"
 #include "memory/translate.h"
 
-/* Whose access it is. */
+/* The QP that makes an access. */
 struct mr_actor {
 	uint32_t qpn;
 	uint32_t pd;
 	bool kernel;		/* MOOR_QP_FLAG_KERNEL */
-	uint32_t windows;	/* of type 2 bound on it: first index, or 0 */
+	uint32_t windows;	/* of type 2, bound on the QP: first index, or 0 */
 };
 
 enum mr_kind {
@@ -27,7 +27,7 @@ enum mr_kind {
 struct mr_grant {
 	enum mr_kind kind;
 	uint32_t index;
-	uint64_t epoch;		/* another body or binding, another epoch */
+	uint64_t epoch;		/* differs for each body or binding of the entry */
 	bool write;
 	bool relaxed;		/* writes may be reordered (HWI ORD-9) */
 	uint64_t first;		/* byte of the mapped space, or DMA address */
@@ -53,7 +53,7 @@ uint8_t mr_grant_access(struct nic *nic, const struct mr_actor *actor,
 			uint32_t key, uint64_t addr, uint64_t len,
 			uint32_t need, struct mr_grant *grant);
 
-/* The same for all of the MR or window that @key names. */
+/* The same for the whole range of the MR or window that @key names. */
 uint8_t mr_grant_whole(struct nic *nic, const struct mr_actor *actor,
 		       uint32_t key, uint32_t need, struct mr_grant *grant);
 

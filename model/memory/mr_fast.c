@@ -91,7 +91,7 @@ uint8_t mr_fast_register(struct nic *nic, const struct mr_actor *actor,
 	return MOOR_SYN_NONE;
 }
 
-/* The MR of this key, all 32 bits, or NULL: then a window's it may be. */
+/* The fast-registration MR of this key, consumer byte not compared, or NULL. */
 static struct mr_dynamic *find_fast(struct nic *nic, uint32_t key,
 				    struct moor_mr_context *entry)
 {
@@ -101,8 +101,8 @@ static struct mr_dynamic *find_fast(struct nic *nic, uint32_t key,
 }
 
 /*
- * One thread does all DMA, a message's last chunk before its invalidation: what
- * went through the registration is done when we get here (HWI REV-10).
+ * One thread does all DMA, a message's last chunk before the message's invalidation:
+ * an access through the registration has ended before this runs (HWI REV-10).
  */
 uint8_t mr_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key)

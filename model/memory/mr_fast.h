@@ -20,8 +20,8 @@ struct mr_fast_request {
 /**
  * mr_fast_register() - register
  * @nic:   the NIC
- * @actor: the QP whose send queue the request is in, one of the kernel's
- * @req:   what it asks for
+ * @actor: the QP whose send queue the request is in, a QP of the kernel
+ * @req:   what the request asks for
  *
  * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
  */

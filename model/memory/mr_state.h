@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is behind the keys: dynamic state, and look-up without checks. */
+/* What keys stand for: dynamic state, and look-up without checks. */
 #ifndef MODEL_MR_STATE_H
 #define MODEL_MR_STATE_H
 
@@ -14,9 +14,9 @@
 			 MOOR_ACCESS_REMOTE_ATOMIC)
 
 /*
- * What changes without the driver (HWI DYN-1). All of it belongs to the valid
- * word it began under and starts anew with another one; @epoch tells one
- * beginning from the next, whatever the word, and one binding of a window too.
+ * The state of an entry that changes without the driver (HWI DYN-1). It belongs to
+ * one valid word and starts anew with another one. @epoch then changes, and also when
+ * a binding of a window ends and when a registration begins or ends.
  */
 struct mr_dynamic {
 	uint64_t word;
@@ -24,18 +24,18 @@ struct mr_dynamic {
 	uint32_t key;		/* as it is now, consumer byte included */
 	uint32_t windows;	/* bound to this MR */
 	bool revoked;		/* no access starts any more under @word */
-	bool bound;		/* window: its mw_binding has a meaning */
-	bool registered;	/* fast registration: its mr_registration has */
+	bool bound;		/* window: its mw_binding is valid */
+	bool registered;	/* fast registration: its mr_registration is valid */
 };
 
 /*
- * The binding of a window. Those of type 2 that are bound on one QP are a list
- * by index, because they end with it.
+ * The binding of a window. The type 2 windows that are bound on one QP form a list,
+ * linked by index, because their bindings end with the QP.
  */
 struct mw_binding {
 	uint64_t mr_epoch;	/* of the MR it was bound to */
 	uint32_t mr_index;
-	uint32_t qpn;		/* type 2: bound on; type 1: bound through */
+	uint32_t qpn;		/* QP: bound on (type 2), bound through (type 1) */
 	uint32_t access;	/* MOOR_ACCESS_REMOTE_*, MOOR_ACCESS_FLUSH_* */
 	uint64_t iova;		/* of its first byte, as peers name it */
 	uint64_t length;
@@ -85,8 +85,8 @@ static inline bool range_inside(uint64_t addr, uint64_t len, uint64_t iova,
 /* mr.c */
 /*
  * Finds the valid entry of an index and checks its form, nothing else. Return:
- * its dynamic state, it may be revoked; NULL: there is none. Of a
- * fast-registration MR the body is its registration's, if it has one.
+ * its dynamic state, which may be revoked; NULL: there is no valid entry. The body of
+ * a fast-registration MR is that of its registration, if it has one.
  */
 struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 				 struct moor_mr_context *entry,
@@ -107,9 +107,9 @@ uint8_t mw_grant(struct nic *nic, const struct mr_actor *actor, uint32_t index,
 		 uint64_t len, uint32_t need, struct mr_grant *grant);
 /* Ends a binding: revoke, or another valid word. */
 void mw_unbind(struct nic *nic, uint32_t index);
-/* Fills in what MR_QUERY says of a binding. */
+/* Fills in what MR_QUERY tells about a binding. */
 void mw_query(struct nic *nic, uint32_t index, struct moor_cpl_mr_query *out);
-/* The range of a window, if it is bound; else it is not to be relied on. */
+/* The range of a window; without meaning if the window is not bound. */
 void mw_range(struct nic *nic, uint32_t index, uint64_t *addr, uint64_t *len);
 
 #endif /* MODEL_MR_STATE_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * --strict: keep valid entries and present translations as long as HWI 6.1 and
- * 7.2 let a device keep them, that is until a revoke, so that a driver that
- * forgets one works on memory it thinks it has taken back, and is caught.
+ * 7.2 let a device keep them, that is until a revoke. So a driver that forgets a
+ * revoke is caught: the NIC works on memory that the driver thinks it took back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,15 @@ struct kept_page {
 	uint32_t index;
 	uint64_t epoch;		/* of the index when it was kept; 0: empty */
 	uint64_t page;		/* byte of the space >> 12 */
-	unsigned int shift;	/* of the table's slot that was the leaf */
+	unsigned int shift;	/* log2 of the size of the leaf in the table */
 	struct xlat_leaf leaf;	/* from the start of the stretch */
 };
 
-/* A node of the lowest height, whatever the table says of it by now. */
+/* A node of the lowest height, even if the table no longer leads to it. */
 struct kept_node {
 	uint32_t index;
 	uint64_t epoch;		/* as above */
-	struct xlat_node node;	/* but for its place in host memory */
+	struct xlat_node node;	/* its place in host memory is looked up anew */
 };
 
 #define LOG_KEPT_PAGES	15
@@ -144,7 +144,7 @@ static struct kept_node *node_slot(struct nic *nic, uint32_t index,
 				       (64 - LOG_KEPT_NODES)];
 }
 
-/* The node that it knows of this byte, if any. Return: false: it is gone. */
+/* Puts the kept node of this byte, if any, into @grant. Return: false: it is gone. */
 static bool recall_node(struct nic *nic, struct mr_grant *grant, uint64_t byte)
 {
 	uint64_t prefix = byte >> grant->xlat.page_shift >> MOOR_NODE_SHIFT;
@@ -178,7 +178,7 @@ uint8_t mr_strict_walk(struct nic *nic, struct mr_grant *grant, uint64_t byte,
 					   byte / MOOR_PAGE_SIZE);
 	uint8_t syndrome;
 
-	/* What may have become writable meanwhile is no reason to refuse (HWI ODP-8). */
+	/* Kept as read-only, wanted writable: look again in the table (HWI ODP-8). */
 	if (kept->index != grant->index || kept->page != byte / MOOR_PAGE_SIZE ||
 	    kept->epoch != nic->mr->strict->epoch[grant->index] ||
 	    (grant->write && !kept->leaf.writable)) {

@@ -14,7 +14,7 @@ void mr_strict_reset(struct nic *nic);
 void mr_strict_drop(struct nic *nic, uint32_t index);
 /* The translations alone: the entry stays. */
 void mr_strict_drop_pages(struct nic *nic, uint32_t index);
-/* Those of an MR with a table whose leaves span a byte from @first to @last. */
+/* Of an MR with a table: the translations whose leaves span a byte of the range. */
 void mr_strict_drop_range(struct nic *nic, uint32_t index, uint64_t first,
 			  uint64_t last);
 /* The entry that is kept, or NULL. */

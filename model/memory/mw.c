@@ -46,7 +46,7 @@ void mw_unbind(struct nic *nic, uint32_t index)
 	nic->mr->dynamic[index].bound = false;
 	nic->mr->dynamic[index].epoch++;
 	list_remove(nic, b);
-	/* The entry may have become another MR's without a revoke. */
+	/* The MR's entry may hold another MR by now, without a revoke. */
 	if (mr->epoch == b->mr_epoch)
 		mr->windows--;
 }
@@ -58,9 +58,9 @@ void mw_unbind_all(struct nic *nic, struct mr_actor *actor)
 }
 
 /*
- * The MR that a window is bound to, if it still is the one: its translation and
- * ordering. Its body is checked once more: what was overwritten without a revoke
- * must not widen a window.
+ * Finds translation and ordering of the MR that a window is bound to, if the entry
+ * still holds this MR. The MR's length is checked once more: an entry overwritten
+ * without a revoke must not widen a window.
  */
 static bool find_bound_mr(struct nic *nic, const struct mw_binding *b,
 			  struct mr_grant *grant)
@@ -193,8 +193,8 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 }
 
 /*
- * One thread does all DMA, a message's last chunk before its invalidation:
- * nothing that went through the window is under way here (HWI INV-3).
+ * One thread does all DMA, a message's last chunk before the message's invalidation:
+ * no access through the window is under way here (HWI INV-3).
  */
 uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key)
@@ -248,8 +248,8 @@ static struct moor_window_info window_info(struct nic *nic, uint32_t index)
 }
 
 /*
- * By index, so that a cursor stays good while windows come and go: those that
- * stay bound from the first call to the last are listed, and none twice.
+ * Lists by index, so that a cursor stays good while windows come and go: windows that
+ * stay bound from the first call to the last are listed, and no window is twice.
  */
 uint8_t mw_list(struct nic *nic, const struct moor_cmd *raw,
 		struct moor_cpl *cpl)

@@ -22,7 +22,7 @@ struct mw_request {
  * mw_bind() - bind a window, or unbind one of type 1
  * @nic:   the NIC
  * @actor: the QP whose send queue the request is in
- * @req:   what it asks for
+ * @req:   what the request asks for
  *
  * Return: MOOR_SYN_NONE, or why not; then nothing has changed.
  */
@@ -31,7 +31,7 @@ uint8_t mw_bind(struct nic *nic, struct mr_actor *actor,
 /* What mr_invalidate() does with a window. */
 uint8_t mw_invalidate(struct nic *nic, const struct mr_actor *actor,
 		      uint32_t key);
-/* The QP goes, or is reset: its type 2 windows are unbound. */
+/* Unbinds the type 2 windows of a QP that is destroyed or reset. */
 void mw_unbind_all(struct nic *nic, struct mr_actor *actor);
 uint8_t mw_list(struct nic *nic, const struct moor_cmd *cmd,
 		struct moor_cpl *cpl);

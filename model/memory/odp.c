@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* On-demand paging: what is not there, and what is to be forgotten (HWI 6.10). */
+/* On-demand paging: pages that are not there, and MR_INVALIDATE (HWI 6.10). */
 #include <endian.h>
 
 #include <stddef.h>
@@ -13,7 +13,7 @@ bool odp_describe(struct nic *nic, const struct stream *s, uint32_t end,
 {
 	const struct mr_grant *grant = &s->grant;
 	struct moor_mr_context entry;
-	struct xlat xlat = { 0 };	/* as it stays, if the entry has none by now */
+	struct xlat xlat = { 0 };	/* stays zero if the entry has none by now */
 	struct mr_dynamic *dyn = mr_find_entry(nic, grant->index, &entry, &xlat);
 	uint64_t in_mr, left;
 	uint32_t at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* On-demand paging: what is not there, and what is to be forgotten (HWI 6.10). */
+/* On-demand paging: pages that are not there, and MR_INVALIDATE (HWI 6.10). */
 #ifndef MODEL_ODP_H
 #define MODEL_ODP_H
 
@@ -11,8 +11,8 @@
 /**
  * odp_describe() - the page that a stream's access is waiting for
  * @nic: the NIC
- * @s:   met SYN_PAGE_FAULT
- * @end: where in the current segment the bytes end that are to be moved
+ * @s:   the stream, which met SYN_PAGE_FAULT
+ * @end: offset in the current segment at which the bytes to be moved end
  * @request: result: key, address, length, flag WRITE
  *
  * Return: false when the MR is not there any more.

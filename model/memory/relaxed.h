@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * --strict: writes through memory with RELAXED_ORDERING, on their way (HWI ORD-9).
- * They are held back in pieces and arrive in any order, at the latest when
- * something comes that they shall not be later than, or a QP's quantum or what a
- * port's timer has delivered ends: nothing here outlives that, so that it needs no
- * care for what may change then, a fence and the memory's end among it.
+ * They are held back in pieces and arrive in any order: at the latest before an access
+ * that must not overtake them, at the end of a QP's quantum, and when the port's timer
+ * has delivered its packets. No piece is held longer. So what may change after that,
+ * such as a fence or the end of the memory, needs no care here.
  */
 #ifndef MODEL_RELAXED_H
 #define MODEL_RELAXED_H
@@ -17,13 +17,13 @@ struct nic;
 bool relaxed_init(struct nic *nic);
 void relaxed_exit(struct nic *nic);
 
-/* Writes to @to, later, what is at @from now; @from NULL: zeros. */
+/* Writes to @to, later, the bytes that are at @from now; @from NULL: zeros. */
 void relaxed_hold(struct nic *nic, uint8_t *to, const uint8_t *from,
 		  uint64_t len);
-/* Lets all of them arrive. */
+/* Lets all writes arrive that are held back. */
 void relaxed_release(struct nic *nic);
 
-/* What is held back for @at is there when this returns. */
+/* When this returns, no write to the @len bytes at @at is held back. */
 void relaxed_before_read(struct nic *nic, const uint8_t *at, uint64_t len);
 
 #endif /* MODEL_RELAXED_H */

@@ -57,7 +57,7 @@ uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len)
 	return MOOR_SYN_NONE;
 }
 
-/* Cuts @len to what is granted. Bytes of ours come without segments. */
+/* Cuts @len to what is granted. The NIC's own bytes need no grant. */
 static uint8_t stream_reach(struct nic *nic, struct stream *s, uint32_t *len)
 {
 	uint8_t syndrome;
@@ -90,8 +90,8 @@ static uint8_t stream_run(struct nic *nic, struct stream *s, uint32_t off,
 }
 
 /*
- * From the first byte to the last, words aligned where they go: whoever sees
- * one sees those before it (HWI ORD-4). memcpy() promises no order.
+ * Copies from the first byte to the last, in words aligned at @to: a CPU that sees
+ * one word sees all words before it (HWI ORD-4). memcpy() promises no order.
  */
 static void copy_in_order(uint8_t *to, const uint8_t *from, uint64_t len)
 {
@@ -134,7 +134,7 @@ static void write_run(struct nic *nic, bool relaxed, uint8_t *to,
 		relaxed_hold(nic, to, from, len);
 		return;
 	}
-	/* A write that is not relaxed passes nothing. */
+	/* A write that is not relaxed does not overtake the relaxed ones. */
 	relaxed_release(nic);
 	if (!from)
 		zero_in_order(to, len);

@@ -11,12 +11,12 @@ struct segment {
 	uint64_t addr;
 	uint32_t length;
 	uint32_t key;
-	uint64_t epoch;		/* of its MR when it was begun; 0: it was not */
+	uint64_t epoch;		/* of its MR when the segment was begun; 0: not begun */
 };
 
 /* One end of a message, and how far it has got. */
 struct stream {
-	const struct mr_actor *actor;	/* by whose PD and rights */
+	const struct mr_actor *actor;	/* the QP whose PD and rights count */
 	uint8_t *bytes;		/* the NIC's own (@grant is empty), or NULL */
 	struct segment *segments;
 	uint32_t need;		/* as for mr_grant_access() */
@@ -29,7 +29,7 @@ struct stream {
 	struct mr_grant grant;
 };
 
-/* At the start of the message; its bytes are to be had as @need says. */
+/* At the start of the message; access to its bytes needs the rights @need. */
 static inline void stream_init(struct stream *s, const struct mr_actor *actor,
 			       struct segment *segments, uint32_t num,
 			       uint32_t need)
@@ -44,14 +44,14 @@ static inline void stream_init(struct stream *s, const struct mr_actor *actor,
 	s->granted_to = 0;
 }
 
-/* Goes to byte @offset of the message, to which nothing is granted yet. */
+/* Goes to byte @offset of the message; no access is granted there yet. */
 void stream_seek(struct stream *s, uint32_t offset);
 
 /**
- * stream_grant() - check key to bounds of a part of the current segment
+ * stream_grant() - check key, PD, rights and bounds of a part of the current segment
  * @nic: the NIC
  * @s:   stands where the part begins
- * @len: bytes of it, not 0
+ * @len: bytes of the part, not 0
  *
  * A segment ends under the registration that it began under, or fails (HWI
  * ACC-15).
@@ -68,8 +68,8 @@ uint8_t stream_grant(struct nic *nic, struct stream *s, uint32_t len);
  * @len: bytes
  * @culprit: the end that failed
  *
- * What has been granted to the streams since they were last sought is not asked
- * for again: the caller seeks before each packet.
+ * An access that was granted since the last stream_seek() is not checked again: the
+ * caller seeks before each packet.
  *
  * Return: MOOR_SYN_NONE, or why not; part of the data may have moved.
  */

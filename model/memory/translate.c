@@ -21,8 +21,8 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw)
 	    (x->memory == MOOR_MEMORY_NIC && x->levels))
 		return false;
 	/*
-	 * Last: beside the root, compilers fetch both at once, from what has
-	 * just been stored in halves, and the processor waits for that.
+	 * Read last: next to the root, compilers read both with one load. They
+	 * have just been stored in two halves, for which such a load waits.
 	 */
 	x->offset = le64toh(raw->offset);
 	return x->page_shift <= 63 &&
@@ -74,7 +74,7 @@ const uint64_t *xlat_node_ptr(struct nic *nic, uint64_t addr)
 	return p && len == MOOR_PAGE_SIZE ? p : NULL;
 }
 
-/* What a walk makes of an entry that is neither leaf nor node. */
+/* The syndrome of a walk that meets an entry that is neither leaf nor node. */
 static uint8_t no_way(const struct xlat *x, uint64_t entry)
 {
 	return x->on_demand && !(entry & MOOR_PTE_PRESENT) ?
@@ -105,7 +105,7 @@ static uint8_t walk_tree(struct nic *nic, const struct xlat *x, uint64_t byte,
 			entry = load_entry(entries, 0);
 			continue;
 		}
-		/* The root's node ends where it ends; lower ones are full. */
+		/* A byte may lie behind the root's node, but not behind a lower one. */
 		if (height == x->levels && shift + MOOR_NODE_SHIFT < 64 &&
 		    byte >> (shift + MOOR_NODE_SHIFT))
 			return MOOR_SYN_TRANSLATION;

@@ -11,8 +11,8 @@
 struct nic;
 
 /*
- * struct moor_xlat in host order, copied once and checked by xlat_decode(), but for
- * the root: that is the walk's (HWI XLT-7).
+ * struct moor_xlat in host order, copied once and checked by xlat_decode(), except
+ * for the root, which xlat_walk() checks (HWI XLT-7).
  */
 struct xlat {
 	uint64_t root;
@@ -24,12 +24,12 @@ struct xlat {
 };
 
 /*
- * Beside enum moor_syndrome: a page is not there yet. No CQE has it; who meets
- * it waits for the page, or calls it MOOR_SYN_TRANSLATION.
+ * Besides enum moor_syndrome: a page is not there yet. No CQE has it: a QP that meets
+ * it waits for the page, or reports MOOR_SYN_TRANSLATION.
  */
 #define SYN_PAGE_FAULT	0xffu
 
-/* What one table entry says about a byte and those behind it. */
+/* What one table entry says about a byte and the bytes behind it. */
 struct xlat_leaf {
 	uint64_t addr;		/* DMA address or on-NIC offset of the byte */
 	uint64_t size;		/* bytes from there to the end of the leaf */
@@ -43,13 +43,13 @@ struct xlat_leaf {
 struct xlat_node {
 	const uint64_t *entries;
 	uint64_t addr;		/* its DMA address */
-	uint64_t prefix;	/* byte >> shift of its first byte, above the slot */
+	uint64_t prefix;	/* the bits of its bytes above @shift and the slot */
 	unsigned int shift;	/* of one slot */
 };
 
 /* A stretch of a queue with a host address, kept across calls. */
 struct xlat_window {
-	uint64_t generation;	/* of the DMA map it was looked up under */
+	uint64_t generation;	/* of the DMA map when @base was looked up */
 	uint64_t first;		/* byte of the mapped space */
 	uint64_t size;
 	uint8_t *base;
@@ -57,7 +57,7 @@ struct xlat_window {
 
 /**
  * xlat_decode() - copy a translation and check its form
- * @x:   where to; nothing of it is on demand
+ * @x:   result; not on demand
  * @raw: from a command or a context entry, already copied out of guest memory
  *
  * Return: true when it is well formed.
@@ -68,7 +68,7 @@ bool xlat_decode(struct xlat *x, const struct moor_xlat *raw);
  * xlat_walk() - find the leaf of a byte
  * @nic:   the NIC
  * @x:     the translation
- * @byte:  of the mapped space: x->offset is already in it
+ * @byte:  of the mapped space, so x->offset is already added
  * @leaf:  result
  * @node:  the node used last; cleared before the first use
  *

@@ -18,7 +18,7 @@
 #define MSIX_MASKED		1	/* in the last word of an entry */
 #define PBA_SIZE		8
 
-/* What the guest may write as often as it likes. */
+/* For writes that the guest may repeat as often as it likes. */
 #define log_config(...)							\
 	do {								\
 		static struct log_site log_site_;			\
@@ -39,7 +39,7 @@ struct endpoint {
 
 	/*
 	 * The client emulates masks and sends no eventfd for a vector that is
-	 * not in use; what is raised then stays pending.
+	 * not in use; a vector raised without eventfd stays pending.
 	 */
 	int irq_fd[NIC_NUM_VECTORS];
 	struct irqfd irqfd;
@@ -59,8 +59,8 @@ static void reset_msix(struct endpoint *ep)
 }
 
 /*
- * Memory that we share with the client: sealed, so that the client cannot cut
- * it short under us.
+ * Memory that the NIC shares with the client: sealed, so that the client cannot cut
+ * the file short.
  */
 static int create_bar(const char *name, size_t size, uint8_t **mem)
 {
@@ -180,10 +180,10 @@ void endpoint_region_info(const struct endpoint *ep, unsigned int region,
 		info->area[0].size = NIC_MR_BAR_SIZE;
 		break;
 	case MOOR_BAR_DB:
-		/* Neither the kick pages nor the hole after them. */
+		/* Neither the kick pages nor the hole after them may be mapped. */
 		info->size = NIC_DB_BAR_SIZE;
 		info->fd = ep->db_fd;
-		/* A doorbell in memory would overtake writes that are messages. */
+		/* A mapped doorbell would overtake BAR2 writes that are messages. */
 		if (!ep->held)
 			info->area[info->areas++].size =
 				NIC_DB_PAGES * MOOR_PAGE_SIZE;
@@ -199,7 +199,7 @@ void endpoint_trickle(struct endpoint *ep)
 		write_buffer_trickle(ep->held);
 }
 
-/* What comes now was ordered behind all writes to BAR2 before it. */
+/* The access that comes now is ordered behind all earlier writes to BAR2. */
 static void settle(struct endpoint *ep)
 {
 	if (ep->held)
@@ -251,7 +251,7 @@ static void apply_bus_master(struct endpoint *ep)
 		log_config("bus mastering %s, dma=%llu", on ? "on" : "off",
 			   (unsigned long long)dma_map_accesses(ep->dma));
 	ep->bus_master = on;
-	/* The NIC stops before its memory goes and starts when it is there. */
+	/* The NIC starts after DMA has been enabled and stops before it is disabled. */
 	if (on)
 		dma_map_set_enabled(ep->dma, true);
 	nic_set_bus_master(ep->nic, on);
@@ -361,8 +361,8 @@ static void regs_write(struct endpoint *ep, uint32_t offset, const void *data,
 }
 
 /*
- * A client that did not map a BAR stores to it here: with one store, as the
- * NIC may look at any time at a word that the guest wrote at once.
+ * The write of a client that did not map the BAR: an aligned word of eight bytes that
+ * the guest wrote with one store is also written here with one store.
  */
 static void store(uint8_t *to, const void *data, uint32_t count)
 {

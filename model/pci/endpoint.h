@@ -48,8 +48,8 @@ void endpoint_region_info(const struct endpoint *ep, unsigned int region,
 /*
  * endpoint_read(), endpoint_write() - an access that the client forwards
  *
- * Return: 0; EINVAL: not inside a region. What the specification lets a guest
- * do wrong inside one is logged and answered as it says, not an error here.
+ * Return: 0; EINVAL: not inside a region. A wrong access inside a region is logged
+ * and answered as the specification says; that is no error here.
  */
 int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 		  void *data, uint32_t count);
@@ -58,8 +58,8 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 
 /*
  * A function that has left the bus: all reads give ones, writes are lost, no DMA,
- * no interrupts. It comes back as after power-on; so it does after a reset of the
- * platform, which a client asks for.
+ * no interrupts. When it is dead no more, the function is as after power-on. A reset
+ * that the client asks for, as one of the platform, ends this state, too.
  */
 void endpoint_set_dead(struct endpoint *ep, bool dead);
 bool endpoint_is_dead(const struct endpoint *ep);
@@ -67,20 +67,20 @@ bool endpoint_is_dead(const struct endpoint *ep);
 /* Conventional reset: also what happens when the client goes away. */
 void endpoint_reset(struct endpoint *ep);
 
-/* How often that was; FLR is among it. */
+/* How many resets there were, FLR included. */
 uint32_t endpoint_resets(const struct endpoint *ep);
 
 /*
- * Ties an eventfd to a vector and takes it over; -1: none. What is pending is
- * raised at once.
+ * Ties an eventfd to a vector and takes the file over; -1: none. A vector that is
+ * pending is raised at once.
  */
 void endpoint_set_irq(struct endpoint *ep, unsigned int vector, int fd);
 void endpoint_trigger_irq(struct endpoint *ep, unsigned int vector);
 
-/* Whether an interrupt was sent since it was last asked. */
+/* Whether an interrupt was sent since the last call of this. */
 bool endpoint_has_interrupted(struct endpoint *ep);
 
-/* Lets some write to BAR2 that was held back take effect, now and then. */
+/* Now and then lets a write to BAR2 that was held back take effect. */
 void endpoint_trickle(struct endpoint *ep);
 
 #endif /* MODEL_ENDPOINT_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client can fill the counter of its eventfd and clear O_NONBLOCK at any time, and
- * a write() would then wait for it for ever. What the kernel itself adds to an eventfd
- * never waits, and that is how asynchronous I/O tells that it is done: so something is
- * read of which there is nothing.
+ * A client can fill the counter of its eventfd and clear O_NONBLOCK at any time: a
+ * write() would then wait for ever. The kernel itself never waits when it adds to an
+ * eventfd, as it does when asynchronous I/O is done. So an interrupt is raised by an
+ * asynchronous read of an empty file.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ int irqfd_raise(struct irqfd *irqfd, int fd)
 
 	if (syscall(SYS_io_submit, irqfd->context, 1l, &list) != 1)
 		return errno;
-	/* It is done already; the context has room for one that was not fetched. */
+	/* The read is done already; its event has to leave room for the next one's. */
 	if (syscall(SYS_io_getevents, irqfd->context, 1l, 1l, &event, NULL) != 1)
 		return errno;
 	return 0;

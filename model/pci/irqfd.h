@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Interrupts as eventfds of the client, who may do with them what it likes. */
+/* Interrupts as eventfds of the client, which may do with the eventfds what it likes. */
 #ifndef MODEL_IRQFD_H
 #define MODEL_IRQFD_H
 
 #include <linux/aio_abi.h>
 
-/* What it takes to raise them. */
+/* What irqfd_raise() needs. */
 struct irqfd {
 	aio_context_t context;
 	int empty_fd;
@@ -17,7 +17,7 @@ void irqfd_exit(struct irqfd *irqfd);
 
 /*
  * Counts @fd up by one, never waiting; a counter that is full stays as it is: the
- * interrupt is raised already. Return: an errno; EINVAL: that is no eventfd.
+ * interrupt is raised already. Return: 0 or an errno; EINVAL: @fd is no eventfd.
  */
 int irqfd_raise(struct irqfd *irqfd, int fd);
 

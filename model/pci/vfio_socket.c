@@ -2,8 +2,8 @@
 /*
  * One read takes as many messages as there are: a kick costs one system call.
  *
- * The kernel ends a read after data that files came with, so the files of a read
- * belong to the last message that begins in what was read.
+ * The kernel ends a read after data that files came with. So the files of a read
+ * belong to the last message that begins in the data of this read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct vfio_socket {
 	struct sockaddr_un address;
 
 	uint8_t buffer[BUFFER_SIZE];
-	size_t start, end;		/* bytes that are there and not used */
+	size_t start, end;		/* of the bytes that are not used yet */
 	int passed[VFIO_USER_MAX_FDS];	/* files of the last read */
 	unsigned int num_passed;
 	int held[VFIO_USER_MAX_FDS];	/* files of the message in use */
@@ -146,8 +146,8 @@ static bool take_files(struct vfio_socket *sock, struct msghdr *msg)
 }
 
 /*
- * How much to read. When files are waiting for the rest of their message, then
- * no more than that: it shall end where the buffer ends.
+ * How much to read. While files wait for the rest of their message, no more than
+ * this rest: that message has to be the last in the buffer.
  */
 static size_t room(const struct vfio_socket *sock)
 {
@@ -162,8 +162,8 @@ static size_t room(const struct vfio_socket *sock)
 }
 
 /*
- * Reads what is there. Called with less than one message left, whose header is
- * good if it is there.
+ * Reads what is there. Called with less than one message in the buffer; the header of
+ * this message is good if all of the header is there.
  */
 static enum vfio_receive fill(struct vfio_socket *sock)
 {
@@ -217,7 +217,7 @@ static bool header_good(const struct vfio_user_header *header)
 	return true;
 }
 
-/* Return: true with a whole message taken out of the buffer. */
+/* Takes a message out of the buffer. Return: false without a whole, good message. */
 static bool next_message(struct vfio_socket *sock, struct vfio_message *msg,
 			 bool *malformed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The socket of the vfio-user server: who is there, and whole messages. */
+/* The socket of the vfio-user server: its one client, and whole messages. */
 #ifndef MODEL_VFIO_SOCKET_H
 #define MODEL_VFIO_SOCKET_H
 
@@ -11,7 +11,7 @@
 
 struct vfio_socket;
 
-/* A message and the files that came with it; whoever takes one sets it to -1. */
+/* A message and its files; a handler that takes a file sets its entry in @fd to -1. */
 struct vfio_message {
 	struct vfio_user_header header;
 	const uint8_t *payload;
@@ -40,12 +40,12 @@ struct vfio_socket *vfio_socket_listen(const char *path, char *error,
 /* Ends the connection and removes the file. */
 void vfio_socket_close(struct vfio_socket *sock);
 
-/* For poll(): the connection, or -1; and where the next client knocks. */
+/* For poll(): the connection, or -1; and the socket that the next client connects to. */
 int vfio_socket_fd(const struct vfio_socket *sock);
 int vfio_socket_listen_fd(const struct vfio_socket *sock);
 
 /*
- * Takes the client that knocks; while there is one, another is turned away.
+ * Accepts the client that connects; while there is one, another is turned away.
  * Return: true when there is a new client.
  */
 bool vfio_socket_accept(struct vfio_socket *sock);
@@ -55,8 +55,8 @@ bool vfio_socket_hung_up(const struct vfio_socket *sock);
 void vfio_socket_disconnect(struct vfio_socket *sock);
 
 /*
- * The next message, without waiting. It is good until the next call; its files
- * that nobody took are closed then.
+ * The next message, without waiting. It is good until the next call, which closes
+ * those of its files that no handler took.
  */
 enum vfio_receive vfio_socket_receive(struct vfio_socket *sock,
 				      struct vfio_message *msg);
@@ -67,7 +67,7 @@ bool vfio_socket_buffered(const struct vfio_socket *sock);
 /*
  * Answers @msg, if it wants an answer. @error: an errno, or 0 for @size bytes of
  * payload and the file @fd (-1: none). Return: false when the client does not
- * take it: it has to go.
+ * take the answer: the caller has to drop the client.
  */
 bool vfio_socket_reply(struct vfio_socket *sock, const struct vfio_message *msg,
 		       int error, const void *payload, size_t size, int fd);

@@ -15,7 +15,7 @@
 /* A handler could not send its reply. No errno has this value. */
 #define CLIENT_LOST	(-1)
 
-/* Who connects may leave and come again as often as it likes. */
+/* Rate-limited: a client may connect, leave and come again as often as it likes. */
 #define log_connection(...)						\
 	do {								\
 		static struct log_site log_site_;			\
@@ -226,8 +226,8 @@ static int do_irq_info(struct vfio_user *server, const struct vfio_message *msg)
 }
 
 /*
- * Nothing but an anonymous inode, which has no type: a file that we keep must not
- * be the client's end of our own connection, or that would never end.
+ * An eventfd is an anonymous inode, which has no file type. Other files are not kept:
+ * the client's end of its own connection, if kept here, would keep it from ending.
  */
 static bool may_be_eventfd(int fd)
 {
@@ -236,7 +236,7 @@ static bool may_be_eventfd(int fd)
 	return !fstat(fd, &st) && !(st.st_mode & S_IFMT);
 }
 
-/* Takes the files; none means that the vectors lose theirs. */
+/* Takes the eventfds; a message without files takes those of its vectors away. */
 static int set_eventfds(struct vfio_user *server, const struct vfio_message *msg,
 			const struct vfio_irq_set *set)
 {
@@ -436,7 +436,7 @@ bool vfio_user_serve(struct vfio_user *server)
 	unsigned int i;
 	int err;
 
-	/* One read when there is one message: no look whether there is more. */
+	/* One message costs one read: with an empty buffer, no second read for more. */
 	for (i = 0; i < MAX_BATCH; i++) {
 		if (i && !vfio_socket_buffered(server->sock))
 			return true;

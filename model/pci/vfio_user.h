@@ -16,13 +16,13 @@ struct vfio_user {
 	bool negotiated;	/* the client has sent VERSION */
 };
 
-/* Takes the client that knocks, if it can be served. */
+/* Accepts the client that connects, if it can be served. */
 void vfio_user_accept(struct vfio_user *server);
 
 /*
  * Handles the messages that are there. A client that is gone, or that sends what
  * cannot be parsed, is dropped: its memory and eventfds too, and the NIC is reset.
- * Return: true when there was one.
+ * Return: true when there was a message, or the client was dropped.
  */
 bool vfio_user_serve(struct vfio_user *server);
 

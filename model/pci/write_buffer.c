@@ -20,10 +20,10 @@ struct held_write {
 struct write_buffer {
 	uint8_t *target;
 	struct random random;
-	unsigned int first;		/* that is held back */
-	unsigned int count;		/* behind the last one */
+	unsigned int first;		/* index of the first write held back */
+	unsigned int count;		/* index behind the last one */
 	unsigned int group;		/* first write after the last barrier */
-	bool valid_word;		/* the writes of the group are to one */
+	bool valid_word;		/* the group's writes are to a valid word */
 	struct held_write write[MAX_WRITES];
 };
 
@@ -43,7 +43,7 @@ void write_buffer_destroy(struct write_buffer *wb)
 	free(wb);
 }
 
-/* Which of the writes from @place on comes there. */
+/* Chooses one of the writes from @place on, and moves it to @place. */
 static void choose(struct write_buffer *wb, unsigned int place)
 {
 	unsigned int other = place + random_below(&wb->random, wb->count - place);
@@ -76,7 +76,7 @@ static void add_piece(struct write_buffer *wb, uint32_t offset,
 		barrier(wb);
 	wb->valid_word = valid_word;
 
-	/* Writes to one place do not overtake each other: the last one stays. */
+	/* Writes to one place do not overtake each other: the last data stays. */
 	for (i = wb->group; i < wb->count; i++) {
 		w = &wb->write[i];
 		if (w->offset == offset && w->count == count) {

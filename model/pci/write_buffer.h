@@ -21,7 +21,7 @@ void write_buffer_destroy(struct write_buffer *wb);
 void write_buffer_add(struct write_buffer *wb, uint32_t offset,
 		      const void *data, uint32_t count);
 
-/* Applies one, once in a while: to be called by whoever has nothing to wait for. */
+/* Once in a while applies one write; the main loop calls it at each turn. */
 void write_buffer_trickle(struct write_buffer *wb);
 
 /* Applies everything. */

@@ -22,7 +22,7 @@ static void cq_event(struct nic *nic, struct cq *cq, uint32_t eqn, uint8_t type)
 	event_post(nic, eqn, type, cq->cqn, &cq->backlogged);
 }
 
-/* Its slot is to be evaluated. */
+/* The slot of @cq is to be evaluated. */
 static void cq_mark(struct nic *nic, struct cq *cq)
 {
 	if (cq->dirty)
@@ -64,7 +64,7 @@ static bool cq_full(struct cq *cq)
 	return cq->producer - cq->consumer >= depth;
 }
 
-/* Is the event to wait for more CQEs (HWI CQ-26)? Then it is looked at again. */
+/* Is the event to wait for more CQEs (HWI CQ-26)? A timer then evaluates the CQ again. */
 static bool cq_holds(struct nic *nic, struct cq *cq)
 {
 	uint64_t end = cq->first_at + cq->mod_period * 1000ull;
@@ -111,14 +111,14 @@ void cq_flush(struct nic *nic)
 
 	if (!nic->cqs->num_dirty)
 		return;
-	/* The CQEs before the look at the slot: HWI CQ-12. */
+	/* CQEs are written before the slots are read (HWI CQ-12). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (i = 0; i < nic->cqs->num_dirty; i++)
 		cq_evaluate(nic, nic->cqs->dirty[i]);
 	nic->cqs->num_dirty = 0;
 }
 
-/* What it holds back of an event is written now. */
+/* An event that the CQ holds back is written now. */
 static void cq_let_go(struct nic *nic, struct cq *cq)
 {
 	cq->no_hold = true;
@@ -142,7 +142,7 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 
 	if (cq->failed)
 		return false;
-	/* What it reports is there before it (HWI ORD-1). */
+	/* The data that a CQE reports is there before the CQE (HWI ORD-1). */
 	relaxed_release(nic);
 	if (cq_full(cq)) {
 		cq_fail(nic, cq, "overrun");
@@ -251,7 +251,7 @@ uint8_t cq_destroy(struct nic *nic, const struct moor_cmd *raw,
 }
 
 /*
- * Moves what the consumer has not taken yet. The other entries get the phase
+ * Copies the CQEs that the consumer has not taken yet. The others get the phase
  * that says "not written in this pass": on a pass whose phase is 0 a fresh
  * page of zeros would read as full of CQEs.
  */

@@ -11,7 +11,7 @@
 #include "memory/translate.h"
 
 struct cq {
-	struct timer hold;	/* first; till when an event is held back */
+	struct timer hold;	/* first; runs while an event is held back */
 	uint32_t cqn;
 	uint32_t eqn;
 	uint32_t num_qp;	/* queues that complete here */
@@ -21,7 +21,7 @@ struct cq {
 	bool got_solicited;	/* among @unreported: solicited, or an error */
 	bool no_hold;		/* the next evaluation holds nothing back */
 	uint16_t mod_count;	/* CQEs that an event waits for */
-	uint16_t mod_period;	/* us, but no longer */
+	uint16_t mod_period;	/* us that an event waits at the most */
 	uint32_t unreported;	/* CQEs that count for the next event */
 	uint64_t first_at;	/* ns: when the first of these was written */
 	uint64_t backlogged;	/* events kept back, a bit a type */

@@ -31,7 +31,7 @@ struct eq {
 	uint32_t backlog_room;
 };
 
-/* One page request is never another. */
+/* The token is in the place of the number: no page request is taken for another. */
 _Static_assert(offsetof(struct moor_page_request, token) ==
 	       offsetof(struct moor_eqe, number), "HWI EV-19");
 
@@ -39,21 +39,21 @@ struct events {
 	struct eq eq[NIC_MAX_EQ];
 	uint32_t pending_vectors;
 	uint32_t num_backlogged;	/* EQs with a backlog */
-	uint64_t backlogged;	/* events of no object kept back, a bit a type */
+	uint64_t backlogged;	/* kept back: events without an object, a bit a type */
 	void (*raise)(void *ctx, unsigned int vector);
 	void *raise_ctx;
 };
 
 /*
- * An event, unless one like it is kept back (HWI EV-16): @backlogged says of which
- * types its object has one.
+ * Posts an event, unless its object has one of this type kept back (HWI EV-16):
+ * @backlogged has a bit for each type of which it has one.
  */
 void event_post(struct nic *nic, uint32_t eqn, uint8_t type, uint32_t number,
 		uint64_t *backlogged);
-/* The same for one that says more: @entry is complete but for its phase. */
+/* The same for an event with more fields: @entry is complete but for its phase. */
 void event_post_entry(struct nic *nic, uint32_t eqn,
 		      const struct moor_eqe *entry, uint64_t *backlogged);
-/* Is there somebody to tell? */
+/* Does EQ @eqn exist? */
 static inline bool event_has_queue(const struct nic *nic, uint32_t eqn)
 {
 	return nic->events->eq[eqn].exists;
@@ -62,11 +62,11 @@ static inline bool event_has_queue(const struct nic *nic, uint32_t eqn)
 /* Forgets events that were kept back and speak of a dead object. */
 void event_forget(struct nic *nic, uint32_t eqn, uint64_t types,
 		  uint32_t number);
-/* All of them, before their objects go one after the other. */
+/* Forgets all events that were kept back, before all objects are destroyed in turn. */
 void event_forget_all(struct nic *nic);
-/* An entry that stands for no event. Return: false when there is no room. */
+/* Writes an entry that stands for no event. Return: false when there is no room. */
 bool event_inject(struct nic *nic, uint32_t eqn, const struct moor_eqe *eqe);
-/* With the next event_flush(). */
+/* The vector is raised by the next event_flush(). */
 static inline void event_raise(struct nic *nic, unsigned int vector)
 {
 	nic->events->pending_vectors |= 1u << vector;

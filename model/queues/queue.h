@@ -40,10 +40,10 @@ struct queue_params {
 	} at;
 };
 
-/* Return: enum moor_cmd_status; @queue changes only if it is good. */
+/* Return: enum moor_cmd_status; @queue changes only with MOOR_CMD_OK. */
 uint8_t queue_init(struct nic *nic, struct queue *queue,
 		   const struct queue_params *p, struct moor_cpl *cpl);
-/* As it is in the slot now, whatever it is. */
+/* Loads the producer index that is in the slot now, unchecked. */
 void queue_load_producer(struct queue *queue);
 enum queue_look queue_look(struct queue *queue);
 /* The WQE at the consumer index, in guest memory; NULL: unreachable. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Doorbell slots and whose they are (HWI 5). */
+/* Doorbell slots and the queues that they are tied to (HWI 5). */
 #include "queues/slot.h"
 
 #define OWNER_KIND_SHIFT	28

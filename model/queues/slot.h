@@ -32,7 +32,7 @@ uint8_t db_claim(struct nic *nic, uint32_t doorbell, enum slot_kind kind,
 		 uint32_t number, uint32_t *slot_id, uint64_t **slot);
 void db_release(struct nic *nic, uint32_t slot_id);
 
-/* Whom it is tied to. Return: 0 or enum slot_kind. */
+/* What slot @slot_id is tied to. Return: 0 or enum slot_kind. */
 unsigned int db_owner(const struct nic *nic, uint32_t slot_id, uint32_t *number);
 
 static inline uint64_t db_load(const uint64_t *slot)

@@ -110,7 +110,7 @@ static void set_xrc(struct nic *nic, struct srq *srq,
 	srq->cq->num_qp++;
 }
 
-/* Of either command that brings a ring. */
+/* The struct queue_params of either command that brings a ring. */
 #define RING(type, cmd) {						\
 	.log_depth = (cmd)->log_depth, .log_stride = (cmd)->log_stride,	\
 	.min_log_stride = MOOR_MIN_LOG_RQ_STRIDE, .xlat = &(cmd)->ring,	\
@@ -128,7 +128,7 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 	struct srq *srq;
 	uint8_t status;
 
-	/* First (HWI CMD-28). */
+	/* Reserved fields count before all others (HWI CMD-28). */
 	status = check_reserved(cmd, cpl);
 	if (!status)
 		status = check_numbers(nic, cmd, cpl);
@@ -157,7 +157,7 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 	return MOOR_CMD_OK;
 }
 
-/* With another ring: what is posted is in it already (HWI SRQ-14). */
+/* Goes on with another ring, which has the posted WQEs already (HWI SRQ-14). */
 static uint8_t change_ring(struct nic *nic, struct srq *srq,
 			   const struct moor_cmd_modify_srq *cmd,
 			   struct moor_cpl *cpl)
@@ -173,7 +173,7 @@ static uint8_t change_ring(struct nic *nic, struct srq *srq,
 	return queue_init(nic, queue, &ring, cpl);
 }
 
-/* Slots that there will be; a depth that is no good is found later. */
+/* Slots of the SRQ after the command; a depth that is no good is refused later. */
 static uint64_t slots_of(const struct srq *srq,
 			 const struct moor_cmd_modify_srq *cmd, uint32_t mask)
 {

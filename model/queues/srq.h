@@ -21,7 +21,7 @@ struct srq {
 	struct cq *cq;
 	bool told;		/* SRQ_ERROR is out */
 	uint64_t backlogged;	/* events kept back, a bit a type */
-	struct mr_actor actor;	/* by whose PD and rights its SGEs are checked */
+	struct mr_actor actor;	/* with its PD and rights SGEs are checked */
 	struct queue queue;
 };
 
@@ -32,7 +32,7 @@ struct srqs {
 struct srq *srq_find(struct nic *nic, uint32_t srqn);
 /* A WQE has been taken. */
 void srq_look_at_limit(struct nic *nic, struct srq *srq);
-/* It is broken, as somebody has found: that is told once. */
+/* The SRQ has been found broken: SRQ_ERROR is posted once. */
 void srq_fail(struct nic *nic, struct srq *srq);
 void srq_reset_all(struct nic *nic);
 uint8_t srq_create(struct nic *nic, const struct moor_cmd *cmd,

@@ -20,8 +20,8 @@ static void fill_cqe(struct moor_cqe *cqe, const struct qp *qp, uint64_t wr_id,
 }
 
 /*
- * HWI CQ-8: of the opcode bit 7 alone means anything then, of the length and the flags
- * nothing. With --strict they are what nobody may rely on.
+ * HWI CQ-8: in an error CQE only bit 7 of the opcode has a meaning; the length and the
+ * flags have none. With --strict these are random, so that no driver relies on them.
  */
 static void set_error(struct nic *nic, struct moor_cqe *cqe, uint8_t queue,
 		      uint8_t status, uint8_t syndrome)

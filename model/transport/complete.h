@@ -9,7 +9,7 @@
 #include "transport/packet.h"
 #include "transport/wqe.h"
 
-/* It puts the QP into ERR when the CQ takes no CQE, as the next one does. */
+/* Puts the QP into ERR when the CQ takes no CQE; so does complete_recv(). */
 void complete_send(struct nic *nic, struct qp *qp, const struct send_wqe *wqe,
 		   uint8_t status, uint8_t syndrome);
 /* A receive that went wrong. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Filters: which QP gets what is for nobody alone (HWI 12.5). */
+/* Filters: which QPs get a datagram that is sent to a group (HWI 12.5). */
 #include <endian.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ void filter_forget(struct nic *nic, uint32_t qpn)
 	}
 }
 
-/* The one that is there already, or room for it, or NULL. */
+/* The filter of this QP and GID; else an unused entry; else NULL. */
 static struct filter *find(struct nic *nic, uint32_t qpn, const uint8_t *gid)
 {
 	struct filter *room = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Filters: which QP gets what is for nobody alone (HWI 12.5). */
+/* Filters: which QPs get a datagram that is sent to a group (HWI 12.5). */
 #ifndef MODEL_FILTER_H
 #define MODEL_FILTER_H
 
@@ -18,10 +18,10 @@ struct filters {
 	struct filter filter[NIC_MAX_FILTER];
 };
 
-/* The first filter of @gid from index *@at on, which is moved behind it, or NULL. */
+/* The first filter of @gid from index *@at on, or NULL. *@at moves behind the filter. */
 const struct filter *filter_next(const struct nic *nic, const uint8_t *gid,
 				 uint32_t *at);
-/* The QP is destroyed. */
+/* Removes the filters of a QP that is destroyed. */
 void filter_forget(struct nic *nic, uint32_t qpn);
 uint8_t filter_attach(struct nic *nic, const struct moor_cmd *cmd,
 		      struct moor_cpl *cpl);

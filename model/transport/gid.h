@@ -19,7 +19,7 @@ struct gids {
 	struct gid_entry entry[NIC_MAX_GID];
 };
 
-/* Is it in an entry of this NIC's table? */
+/* Is @gid in an entry of this NIC's GID table? */
 bool gid_is_own(const struct nic *nic, const uint8_t *gid);
 /* ::ffff:a.b.c.d (HWI UD-4) */
 bool gid_is_ipv4(const uint8_t *gid);

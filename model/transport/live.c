@@ -2,25 +2,25 @@
 /*
  * Memory tells nobody that it was written to: the NIC has to look. With 16,000 QPs
  * a look at all slots takes longer than a message. So a pass looks at the slots that
- * changed last, at those behind the last one, since who serves many QPs often does
- * that in the order in which they were made, and at a stretch of all, so that the
- * others have to wait for a bounded number of passes.
+ * changed last; at those behind the last one, since a client with many QPs often uses
+ * them in the order in which they were made; and at a stretch of all slots, so that
+ * each of the others waits for a bounded number of passes.
  *
- * Who has just been served may post again within a message's time, and for him each
- * pass is a wait. The first one has its long stretch nevertheless, since he is not
- * back yet; those behind it have a short one.
+ * A client whose QP has just been served may post again within a message's time, and
+ * each pass delays it. The first pass after work has its long stretch nevertheless,
+ * since the client has not posted again yet; the passes that follow have a short one.
  */
 #include <endian.h>
 
 #include "transport/live.h"
 #include "transport/qp.h"
 
-/* Slots that are no trouble to look at in each pass, */
+/* Up to so many slots, all of them are looked at in each pass. */
 #define FEW	192u
-/* and where there are more: behind the last one that changed, and of all of them. */
+/* Beyond that, slots in a pass: behind the last that changed, and a stretch of all. */
 #define AHEAD	16u
 #define SWEEP	64u
-/* In passes that follow on work, till so many have seen none. */
+/* The stretch in passes that follow on work, until so many passes have seen none. */
 #define BRIEF_SWEEP	16u
 #define BRIEF_PASSES	32u
 
@@ -79,7 +79,7 @@ static void scan_recent(struct nic *nic)
 		look_at(nic, nic->live->recent[i]);
 }
 
-/* Return: the place behind the last one, which is the first one's after all. */
+/* Return: the place behind the stretch; 0 at the end of all. */
 static uint32_t scan_stretch(struct nic *nic, uint32_t first, uint32_t num)
 {
 	struct live_sqs *live = nic->live;
@@ -99,8 +99,8 @@ static void scan_likely(struct nic *nic, bool brief)
 	if (brief && nic->qps->ready.first)
 		return;
 	/*
-	 * These first: who is found here is not remembered anew. A few in turn, found
-	 * behind each other, would drive each other out.
+	 * The recent places first: a slot found there is not remembered anew. A few slots
+	 * in turn, if the look ahead found them, would drive each other out of @recent.
 	 */
 	scan_recent(nic);
 	if (brief && nic->qps->ready.first)

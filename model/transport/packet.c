@@ -63,7 +63,7 @@ const struct packet_form packet_forms[NUM_PACKET_OPCODES] = {
 #define FETH_LEVEL_SHIFT 4
 #define FETH_LEVEL	0x3u
 
-/* A place in the bytes of a packet that moves on. */
+/* A position in the bytes of a packet; each put and get moves it on. */
 struct cursor {
 	uint8_t *at;
 	const uint8_t *from;

@@ -2,8 +2,8 @@
 /*
  * What travels between queue pairs: packets as IBA 9.2 has them, or runs of
  * them. A port that carries whole pieces of a message gives one packet a range
- * of PSNs, and the sender's memory as its payload; one that carries frames
- * gives each packet one PSN and its bytes.
+ * of PSNs, and the sender's memory as its payload; a port that carries frames
+ * gives each packet one PSN, and the bytes themselves.
  */
 #ifndef MODEL_PACKET_H
 #define MODEL_PACKET_H
@@ -97,7 +97,7 @@ extern const struct packet_form packet_forms[NUM_PACKET_OPCODES];
 #define PSN_MASK		0xffffffu
 #define PACKET_MAX_MTU		4096u
 
-/* Of a datagram, what a port knows by the headers in front of the packet's. */
+/* What a port knows of a datagram, from the headers in front of the packet's own. */
 struct datagram {
 	uint8_t header[MOOR_GRH_SIZE];	/* as its receiver sees it (HWI UD-15) */
 	uint8_t network;	/* enum moor_network */
@@ -115,17 +115,17 @@ struct packet {
 	uint8_t flush_type;	/* FETH: MOOR_FLUSH_* */
 	uint8_t flush_level;	/* FETH: enum moor_flush_level */
 	uint32_t psn;
-	uint32_t num_psn;	/* of a READ those of its answer; 0: not told */
+	uint32_t num_psn;	/* PSNs; of a READ, of its answer; 0: not known */
 	uint32_t dest_qpn;
 	uint32_t srqn;		/* XRCETH */
 
-	/* From whom, as the port knows. */
+	/* The sender and the addresses, as the port knows them. */
 	uint32_t src_qpn;
 	const uint8_t *sgid, *dgid;
 	const struct datagram *datagram;	/* of PACKET_TRANSPORT_UD, or NULL */
 
 	struct stream *payload;
-	uint32_t length;	/* of it */
+	uint32_t length;	/* of @payload */
 
 	union {
 		uint32_t rkey;	/* RETH, AtomicETH */
@@ -152,7 +152,7 @@ static inline const struct packet_form *packet_form(const struct packet *p)
 	return &packet_forms[p->opcode & PACKET_OPCODE];
 }
 
-/* Does a requester send it? */
+/* Is @p a request, which a requester has sent? */
 static inline bool packet_asks(const struct packet *p)
 {
 	uint8_t kind = packet_form(p)->kind;
@@ -160,7 +160,7 @@ static inline bool packet_asks(const struct packet *p)
 	return kind >= PACKET_KIND_SEND && kind <= PACKET_KIND_FLUSH;
 }
 
-/* Of a FLUSH (HWI MPE-5): does it ask for what there is? */
+/* Does a FLUSH ask for a type and a level that exist (HWI MPE-5)? */
 static inline bool flush_is_known(uint8_t type, uint8_t level)
 {
 	return type && !(type & ~(MOOR_FLUSH_GLOBAL | MOOR_FLUSH_PERSISTENT)) &&
@@ -180,7 +180,7 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
  * packet_encode() - the bytes of a packet: headers, payload, pad, CRC
  * @p:       all but the payload
  * @payload: its bytes
- * @to:      room for them and PACKET_OVERHEAD bytes
+ * @to:      room for the payload and PACKET_OVERHEAD bytes
  *
  * Return: bytes written.
  */
@@ -194,7 +194,7 @@ size_t packet_encode(const struct packet *p, const uint8_t *payload,
  * @from:    bytes, of which none is trusted
  * @len:     how many
  *
- * Return: false when it is damaged or not a packet.
+ * Return: false when the bytes are damaged or not a packet.
  */
 bool packet_decode(struct packet *p, const uint8_t **payload,
 		   const uint8_t *from, size_t len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Page requests and their answers (HWI 6.10). Each half of a queue pair has one
- * at a time, which it keeps itself: none is ever short of them.
+ * request at a time, stored in its own struct half: no half runs short of them.
  */
 #include <endian.h>
 
@@ -13,7 +13,7 @@
 #include "transport/parking.h"
 #include "transport/qp.h"
 
-/* A token: the QP's index, which half, and a count that lets it rest. */
+/* A token: the QP's index, which half, and a count, so that it is not reused soon. */
 #define TOKEN_RESPONDER	NIC_NUM_QP
 #define TOKEN_COUNT	(2 * NIC_NUM_QP)
 
@@ -47,7 +47,7 @@ static bool waits(struct nic *nic, struct qp *qp, struct half *half,
 {
 	if (*syndrome != SYN_PAGE_FAULT)
 		return false;
-	/* What an answer to this very packet has brought about counts first. */
+	/* An answer to this very packet may have parked the half or failed the QP. */
 	if (half_is_parked(half) || qp->state == MOOR_QPS_ERR ||
 	    park(nic, qp, half, s, end))
 		return true;
@@ -90,7 +90,7 @@ void parking_let_peer_go(struct nic *nic, struct qp *qp)
 	qp_make_ready(nic, peer);
 }
 
-/* Its token is dead. */
+/* Ends the wait of @half; its token is not valid any more. */
 static void leave(struct nic *nic, struct half *half, enum half_state state)
 {
 	if (half->backlogged)
@@ -111,7 +111,7 @@ void parking_end(struct nic *nic, struct qp *qp)
 	parking_let_peer_go(nic, qp);
 }
 
-/* The half that has sent a request of this token, and waits. */
+/* The half of @qp that waits for the answer to page request @token, or NULL. */
 static struct half *find_half(struct qp *qp, uint32_t token)
 {
 	struct half *half;

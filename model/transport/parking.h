@@ -14,8 +14,8 @@ struct qp;
 enum half_state {
 	HALF_GOES,
 	HALF_PARKED,		/* its page request is not answered */
-	HALF_RESOLVED,		/* it was, and nothing has moved since */
-	HALF_FAILED,		/* the same, and no other is sent */
+	HALF_RESOLVED,		/* it was answered, and nothing has moved since */
+	HALF_FAILED,		/* the same, but without a page; no other is sent */
 };
 
 /* What a requester or responder has to know of its waiting. */
@@ -31,8 +31,8 @@ static inline bool half_is_parked(const struct half *half)
 }
 
 /*
- * Of a message, what is moved at once: little, after a wait (HWI ODP-17); but what
- * lies before a page that cannot be had is not to be moved bit by bit.
+ * Bytes of a message that are moved at once: after a wait only @mtu (HWI ODP-17). But
+ * if the page cannot be had, the bytes before it are not to be moved bit by bit.
  */
 static inline uint32_t half_unit(const struct half *half, uint32_t unit,
 				 uint32_t mtu)
@@ -40,7 +40,7 @@ static inline uint32_t half_unit(const struct half *half, uint32_t unit,
 	return half->state == HALF_RESOLVED ? mtu : unit;
 }
 
-/* What it waited for has served. */
+/* Bytes have moved: the page that the half waited for has served its purpose. */
 static inline void half_moved(struct half *half)
 {
 	if (half->state > HALF_PARKED)
@@ -51,8 +51,8 @@ static inline void half_moved(struct half *half)
  * requester_waits() - an access by a QP's requester did not succeed
  * @nic: the NIC
  * @qp:  the QP
- * @s:   whose access
- * @syndrome: of it; result, if the requester does not wait: of its failure
+ * @s:   the stream that the access was to
+ * @syndrome: of the access; result, if the requester does not wait: of its failure
  *
  * Return: true when the requester is parked till it gets a page.
  */
@@ -62,12 +62,12 @@ bool requester_waits(struct nic *nic, struct qp *qp, const struct stream *s,
 bool responder_waits(struct nic *nic, struct qp *qp, const struct stream *s,
 		     uint32_t end, uint8_t *syndrome);
 
-/* Who asks a responder that is parked waits too, and does not count the time. */
+/* The responder of @qp is parked: the peer's requester waits too, without a time-out. */
 void parking_hold_peer(struct nic *nic, struct qp *qp);
-/* Until the responder goes on, or there is another one to ask. */
+/* Ends that wait: the responder goes on, or @qp is to get another peer. */
 void parking_let_peer_go(struct nic *nic, struct qp *qp);
 
-/* To ERR or RESET: nothing of it waits any more. */
+/* The QP goes to ERR or RESET: neither of its halves waits any more. */
 void parking_end(struct nic *nic, struct qp *qp);
 
 uint8_t parking_answer(struct nic *nic, const struct moor_cmd *cmd,

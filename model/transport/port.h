@@ -7,13 +7,13 @@
 #include "base/state.h"
 #include "transport/packet.h"
 
-/* What carries packets, and how much of a message is one. */
+/* What carries packets, and how much of a message is one packet. */
 struct port {
 	/* Bytes of a message in one packet, for a path MTU of @mtu. */
 	uint32_t (*unit)(uint32_t mtu);
 	/* As port_send(). */
 	uint8_t (*send)(struct nic *nic, struct packet *p);
-	/* Who waits for a page tells who sends by PORT_KEPT, not by a NAK. */
+	/* A receiver that waits for a page tells the sender by PORT_KEPT, not a NAK. */
 	bool keeps;
 	/* Packets of a QP that may be on their way, at most 2^23. */
 	uint32_t window;
@@ -47,11 +47,11 @@ extern const struct port impaired_port;
 /*
  * The most of a message that is one packet on a port that carries no frames.
  * Key, rights, window and translation are checked for each packet anew, and a
- * fence waits for none but the one that is being carried.
+ * fence waits for no packet but the one that is being carried.
  */
 #define PORT_UNIT	(256u << 10)
 
-/* The receiver waits for a page: the packet is the sender's, to be sent again. */
+/* The receiver waits for a page: the sender keeps the packet, to send it again. */
 #define PORT_KEPT	0xfeu
 
 /* PSNs of different ages can be told apart up to here (IBA 9.7.2). */
@@ -60,13 +60,13 @@ extern const struct port impaired_port;
 /**
  * port_send() - carry a packet
  * @nic: the NIC
- * @p:   the packet; it and its payload are the sender's again afterwards
+ * @p:   the packet; after the return it and its payload belong to the sender again
  *
- * What comes of it may have been received, and the answer too, when this
- * returns. A packet that nobody takes is lost without a word.
+ * When this returns, the packet may have been received, and its answer too. A
+ * packet that no QP takes is lost without a word.
  *
- * Return: MOOR_SYN_NONE; or why the payload could not be had, which may be
- * SYN_PAGE_FAULT, or PORT_KEPT: then nothing has been sent.
+ * Return: MOOR_SYN_NONE. Else nothing has been sent: PORT_KEPT, or why the payload
+ * could not be had, which may be SYN_PAGE_FAULT.
  */
 uint8_t port_send(struct nic *nic, struct packet *p);
 
@@ -76,7 +76,7 @@ uint32_t port_unit(const struct nic *nic, uint32_t mtu);
 
 /* The port that the configuration asks for. Return: false: no memory. */
 bool port_init(struct nic *nic);
-/* From now on; NULL: carry everything as it is. Return: false: no memory. */
+/* Impairs from now on; NULL: carries packets as they are. Return: false: no memory. */
 bool port_impair(struct nic *nic, const struct impairment *impairment);
 /* Packets on their way are lost. */
 void port_reset(struct nic *nic);

@@ -12,7 +12,7 @@
 #include "transport/transport.h"
 
 #define MAX_FRAMES	2048u
-#define WINDOW		64u	/* what is lost costs as much again */
+#define WINDOW		64u	/* so many packets may follow a lost one, and go again */
 #define REORDER_NS	30000u
 #define DELAY_NS	1000000u
 
@@ -66,7 +66,7 @@ static void watch(struct nic *nic, struct impaired *port)
 		timer_stop(&nic->timers, &port->timer);
 }
 
-/* Behind those that are due before it or at the same time. */
+/* Puts @f behind the frames that are due before it or at the same time. */
 static void enqueue(struct impaired *port, struct frame *f, uint64_t due)
 {
 	struct frame **at = &port->first;
@@ -103,7 +103,7 @@ static void deliver_due(struct nic *nic, struct timer *timer)
 		deliver(nic, f);
 		frame_put(port, f);
 	}
-	/* A command may come next, and its completion promise that nothing is on its way. */
+	/* A command may come next; its completion promises that no write is held back. */
 	relaxed_release(nic);
 	watch(nic, port);
 }

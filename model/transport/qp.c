@@ -63,12 +63,12 @@ void qp_to_reset(struct nic *nic, struct qp *qp)
 	qp->qkey = 0;
 }
 
-/* One of the two queues, which there may not be. */
+/* One of the two queues of a QP; it may be absent. */
 struct side {
 	struct queue_params queue;
 	uint8_t absent;
 	uint32_t doorbell;
-	/* Where the command has them. */
+	/* Offsets of these fields in the command. */
 	struct {
 		uint32_t absent, doorbell;
 	} at;
@@ -82,7 +82,7 @@ static uint8_t side_fail(struct moor_cpl *cpl, uint32_t where)
 	return MOOR_CMD_BAD_PARAM;
 }
 
-/* A queue that there is not has no fields. */
+/* The fields of an absent queue have to be 0. */
 static uint8_t side_absent(const struct side *s, struct moor_cpl *cpl)
 {
 	static const struct moor_xlat no_xlat;
@@ -243,7 +243,7 @@ static uint8_t init_queues(struct nic *nic, struct qp *qp,
 	return claim_doorbells(nic, qp, cmd, cpl);
 }
 
-/* Where both queues complete; a target has none. */
+/* Sets the CQs where both queues complete; an XRC target has none. */
 static void set_cqs(struct nic *nic, struct qp *qp,
 		    const struct moor_cmd_create_qp *cmd)
 {
@@ -255,7 +255,7 @@ static void set_cqs(struct nic *nic, struct qp *qp,
 	qp->recv_cq->num_qp++;
 }
 
-/* From where it takes them, and by whose keys. */
+/* Sets the queue that receives are taken from, and the actor that checks their keys. */
 static void set_receives(struct nic *nic, struct qp *qp,
 			 const struct moor_cmd_create_qp *cmd)
 {

@@ -39,7 +39,7 @@ struct qp {
 	const struct mr_actor *recv_actor;	/* of receives, likewise */
 	bool last_wqe_due;	/* in ERR, with an SRQ: LAST_WQE is not out */
 	bool datagrams;		/* type UD */
-	bool names_srq;		/* type XRC_INI: as its WQEs say */
+	bool names_srq;		/* type XRC_INI: its WQEs name an SRQ */
 	bool is_target;		/* type XRC_TGT: @srq is the last message's (xrc.h) */
 	uint32_t xrcd;		/* of a target */
 
@@ -68,12 +68,12 @@ struct qps {
 	struct qp_list ready;	/* there is something to do, or may be */
 	struct qp_list resting;	/* in ERR, flushed, receives may be posted */
 	struct timer rest;	/* till @resting is looked at */
-	uint64_t rest_ns;	/* how long it was this time */
+	uint64_t rest_ns;	/* the length of such a rest now */
 	uint32_t page_requests;	/* ever */
 	struct qp *qp[NIC_NUM_QP];
 };
 
-/* Of a QP, in EQ 0. */
+/* Events of a QP, in EQ 0. */
 #define QP_EVENTS	(MOOR_BIT(MOOR_EVENT_QP_FATAL) | \
 			 MOOR_BIT(MOOR_EVENT_QP_REQ_ERR) | \
 			 MOOR_BIT(MOOR_EVENT_QP_ACCESS_ERR) | \
@@ -103,9 +103,9 @@ void qp_leave_list(struct qp *qp);
 void qp_make_ready(struct nic *nic, struct qp *qp);
 /* A quantum of the requester, or of flushing. */
 void qp_run(struct nic *nic, struct qp *qp);
-/* To ERR; what is in the queues is flushed by the QP's next quanta. */
+/* Puts the QP into ERR; its next quanta flush what is in the queues. */
 void qp_error(struct nic *nic, struct qp *qp);
-/* The same for the sends of a QP of type UD: to SQE (HWI UD-14). */
+/* Puts a QP of type UD into SQE: only its sends are flushed (HWI UD-14). */
 void qp_send_error(struct nic *nic, struct qp *qp);
 /* QP_FATAL: a queue is unreachable, or its producer index senseless. */
 void qp_queue_failed(struct nic *nic, struct qp *qp);
@@ -113,7 +113,7 @@ void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type);
 void qp_timer_expired(struct nic *nic, struct timer *timer);
 /* QPs that rest in ERR are looked at. */
 void qp_rest_over(struct nic *nic, struct timer *timer);
-/* In SQD, with nothing under way any more. */
+/* The QP is in SQD, and none of its requests is under way any more. */
 void qp_drained(struct nic *nic, struct qp *qp);
 
 #endif /* MODEL_QP_H */

@@ -82,7 +82,7 @@ static uint8_t check_limits(const struct nic *nic,
 			return MOOR_CMD_BAD_PARAM;
 		}
 	}
-	/* There is no wire yet: nothing else can be reached (HWI QP-11). */
+	/* There is no wire yet: only this NIC's own GIDs can be reached (HWI QP-11). */
 	if ((mask & MOOR_QP_ATTR_PATH) && !gid_is_own(nic, cmd->dgid))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_modify_qp, dgid);

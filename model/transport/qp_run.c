@@ -12,9 +12,9 @@
 #define QUANTUM_PACKETS	32u
 
 /*
- * Receive queues are not kicked for (HWI DB-16), yet in ERR what is posted is
- * flushed: look now and then, at all that rest there at once, less and less often
- * (HWI DB-22).
+ * Receive queues are not kicked for (HWI DB-16), yet in ERR the receives that are
+ * posted have to be flushed: look at all QPs that rest in ERR now and then, less and
+ * less often (HWI DB-22).
  */
 #define REST_MIN_NS	1000000u
 #define REST_MAX_NS	64000000u
@@ -60,7 +60,7 @@ void qp_event(struct nic *nic, struct qp *qp, enum moor_event_type type)
 	event_post(nic, MOOR_EQ_ASYNC, type, qp->qpn, &qp->backlogged);
 }
 
-/* Who is flushed all the time does not put off the look at the others (HWI DB-22). */
+/* A QP flushed all the time does not put off the look at the others (HWI DB-22). */
 static void rest_anew(struct nic *nic)
 {
 	struct timer *rest = &nic->qps->rest;
@@ -119,7 +119,7 @@ void qp_rest_over(struct nic *nic, struct timer *timer)
 							REST_MAX_NS;
 }
 
-/* Till more is posted to it. */
+/* The QP rests in ERR, till more receives are posted to it. */
 static void take_rest(struct nic *nic, struct qp *qp, bool flushed)
 {
 	qp_leave_list(qp);
@@ -180,9 +180,9 @@ static void flush(struct nic *nic, struct qp *qp)
 }
 
 /*
- * Both halves of the QP, each by a measure of its own: each goes on although the other
- * waits, or has no end of work. Return: true when there is more to do. A QP that is
- * connected to itself may just have asked for more than it has answered.
+ * Runs both halves of the QP, each with a budget of its own: one goes on even if the
+ * other waits, or has no end of work. Return: true when there is more to do. There may
+ * be answers again: a QP that is connected to itself may just have asked for them.
  */
 static bool work(struct nic *nic, struct qp *qp)
 {
@@ -207,7 +207,7 @@ void qp_run(struct nic *nic, struct qp *qp)
 		flush(nic, qp);
 	} else {
 		more = work(nic, qp);
-		/* An error has put it there once more, to be flushed. */
+		/* If it has failed, it is in the ready list already, to be flushed. */
 		if (qp->state < MOOR_QPS_SQE) {
 			qp->transport->rest(nic, qp);
 			if (more)

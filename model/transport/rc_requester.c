@@ -23,9 +23,9 @@ static const uint32_t rnr_wait[32] = {
 #define ACK_UNIT_NS	4096u
 
 /*
- * Earlier requests may have to be sent again by the very keys that a local one
- * changes: it waits until they are done (HWI WQ-14). One READ or atomic may always go:
- * there may be fewer now than when it was taken up, but then they were allowed.
+ * Earlier requests may have to be sent again with the very keys that a local request
+ * changes: the local one waits until they are done (HWI WQ-14). One READ or atomic may
+ * always go: max_rd_atomic may be 0 by now, but was not when the request began.
  */
 bool rc_may_begin(const struct qp *qp, const struct request *r)
 {
@@ -44,7 +44,7 @@ static bool is_outstanding(const struct requester *req)
 	return req->acked_psn != req->sent_psn;
 }
 
-/* Runs while there is something that may be lost. */
+/* The timer runs while there are packets that may be lost. */
 void rc_rest(struct nic *nic, struct qp *qp)
 {
 	struct requester *req = &qp->req;
@@ -67,22 +67,22 @@ static void has_progress(struct qp *qp, uint32_t acked_psn)
 	req->acked_psn = acked_psn & PSN_MASK;
 	req->retries = qp->retry_cnt;
 	req->rnr_retries = qp->rnr_retry;
-	/* What was dropped for want of a page is not asked for till it is there. */
+	/* An answer dropped for want of a page is asked for once the page is there. */
 	if (!half_is_parked(&req->half))
 		req->went_back = false;
 	req->progress = true;
 }
 
 /*
- * The first request that is not acknowledged to its end, or NULL: none, or it has
- * failed, and no answer makes that good.
+ * The first request that is not acknowledged to its end. NULL: there is none, or that
+ * request has failed, which no answer can make good.
  */
 static struct request *first_open(struct requester *req)
 {
 	while (req->open != req->tail) {
 		struct request *r = requester_at(req, req->open);
 
-		/* Local ones are done, or the last. */
+		/* Local requests, without PSNs, are done, or the last in the window. */
 		if (r->num_psn && r->state != REQUEST_DONE)
 			return r->state == REQUEST_OPEN ? r : NULL;
 		req->open++;
@@ -91,8 +91,8 @@ static struct request *first_open(struct requester *req)
 }
 
 /*
- * The packets before @psn have arrived. Return: false when one of them has an
- * answer that has not.
+ * The packets before @psn have reached the responder. Return: false when one of
+ * them is a request whose own answer has not arrived.
  */
 static bool acknowledge(struct qp *qp, uint32_t psn)
 {
@@ -130,7 +130,7 @@ static void begin_again(struct qp *qp)
 	if (r && !request_is_one_of(r, WQE_ASKS))
 		req->offset = ((req->acked_psn - r->psn) & PSN_MASK) *
 			      mtu_of(r->path_mtu);
-	/* What is sent again has the whole time-out to be answered in. */
+	/* Packets that are sent again have the whole time-out to be answered in. */
 	req->progress = true;
 }
 
@@ -152,14 +152,14 @@ static void go_back(struct nic *nic, struct qp *qp)
 	begin_again(qp);
 }
 
-/* An answer was dropped here: it is asked for once more, when that can be. */
+/* The requester has dropped an answer: it asks for that once more, when it can. */
 static void ask_again(struct qp *qp)
 {
 	begin_again(qp);
 	qp->req.went_back = true;
 }
 
-/* Something later was answered: once, until it has an effect. */
+/* A later request was answered first: go back, but only once until that has an effect. */
 static void answer_is_missing(struct nic *nic, struct qp *qp)
 {
 	if (qp->req.went_back || half_is_parked(&qp->req.half))
@@ -198,7 +198,7 @@ static void receiver_not_ready(struct nic *nic, struct qp *qp, uint8_t timer)
 		requester_retire(nic, qp);
 		return;
 	}
-	/* It is an answer: who is not ready is not gone. */
+	/* This is an answer: a responder that is not ready is not gone. */
 	req->retries = qp->retry_cnt;
 	begin_again(qp);
 	req->waiting = true;
@@ -206,7 +206,7 @@ static void receiver_not_ready(struct nic *nic, struct qp *qp, uint8_t timer)
 		    timer_now() + (uint64_t)rnr_wait[timer] * RNR_UNIT_NS);
 }
 
-/* Why is the responder's to know (HWI 11.3). */
+/* Only the responder knows why: there is no syndrome here (HWI 11.3). */
 static void refused(struct qp *qp, uint8_t nak)
 {
 	static const uint8_t status[] = {
@@ -236,7 +236,7 @@ static void take_aeth(struct nic *nic, struct qp *qp, const struct packet *p)
 		refused(qp, p->syndrome);
 }
 
-/* The request whose answer @p is, if it is the one that is due. */
+/* The request that @p answers, if its answer is the one that is due; else NULL. */
 static struct request *answered_by(struct nic *nic, struct qp *qp,
 				   const struct packet *p, uint32_t opcodes)
 {
@@ -251,7 +251,7 @@ static struct request *answered_by(struct nic *nic, struct qp *qp,
 	       p->psn == qp->req.acked_psn ? r : NULL;
 }
 
-/* It has the whole answer. */
+/* Request @r has its whole answer. */
 static void end_question(struct qp *qp, struct request *r)
 {
 	r->state = REQUEST_DONE;
@@ -341,7 +341,7 @@ uint8_t rc_take_response(struct nic *nic, struct qp *qp, struct packet *p)
 	struct requester *req = &qp->req;
 	uint8_t syndrome = MOOR_SYN_NONE;
 
-	/* Of a PSN that is not under way: a ghost. */
+	/* An answer to a PSN that is not under way is a ghost. */
 	if ((qp->state != MOOR_QPS_RTS && qp->state != MOOR_QPS_SQD) ||
 	    req->waiting || psn_diff(p->psn, req->acked_psn) < 0 ||
 	    psn_diff(p->psn, req->sent_psn) >= 0)
@@ -358,7 +358,7 @@ uint8_t rc_take_response(struct nic *nic, struct qp *qp, struct packet *p)
 		break;
 	}
 	requester_retire(nic, qp);
-	/* Who waited for room, or for a fence, may go on. */
+	/* A request that waited for room, or for a fence, may go on. */
 	qp_make_ready(nic, qp);
 	return syndrome;
 }

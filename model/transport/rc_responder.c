@@ -18,7 +18,7 @@ static struct responder_answer *answer_at(struct responder *resp, uint32_t i)
 	return &resp->answers[i % NIC_MAX_RD_ATOMIC];
 }
 
-/* The oldest one that is kept. */
+/* The index of the oldest answer that is kept. */
 static uint32_t first_answer(const struct responder *resp)
 {
 	return resp->num_answers - resp->kept;
@@ -74,7 +74,7 @@ static void send_aeth(struct nic *nic, struct qp *qp, uint8_t syndrome,
 	port_send(nic, &p);
 }
 
-/* The first packet that it has not answered, and that it may be asked for again. */
+/* The first PSN that the responder has not answered, and may be asked for again. */
 static uint32_t unanswered_psn(const struct qp *qp)
 {
 	const struct responder *resp = &qp->resp;
@@ -98,7 +98,7 @@ static void not_ready(struct nic *nic, struct qp *qp, uint32_t psn)
 		  (qp->min_rnr_timer ? qp->min_rnr_timer : 1), psn);
 }
 
-/* It has just begun to wait. Return: as port_send() of what it did not accept. */
+/* The responder begins to wait. Return: as port_send() of the packet not accepted. */
 static uint8_t begin_to_wait(struct nic *nic, struct qp *qp)
 {
 	if (nic->wire->port->keeps)
@@ -108,8 +108,8 @@ static uint8_t begin_to_wait(struct nic *nic, struct qp *qp)
 }
 
 /*
- * It waits, and is asked for packet @p. Of the answers that it has not finished
- * the requester may miss more than it knows: it is told when it asks for them.
+ * The responder still waits when @p comes. Of its unfinished answers the requester may
+ * have lost more than the responder knows: it gets the NAK for a PSN that it asks for.
  */
 static uint8_t still_waits(struct nic *nic, struct qp *qp,
 			   const struct packet *p, int32_t ahead)
@@ -133,7 +133,7 @@ static void answer_atomic(struct nic *nic, struct qp *qp,
 	port_send(nic, &p);
 }
 
-/* HWI MPE-1: as a READ of no bytes. */
+/* Answers ATOMIC_WRITE or FLUSH as a READ of no bytes (HWI MPE-1). */
 static void answer_empty(struct nic *nic, struct qp *qp,
 			 struct responder_answer *a)
 {
@@ -156,9 +156,9 @@ static uint8_t read_opcode(bool first, bool last)
 }
 
 /*
- * A packet of the answer to a READ, which stands in @from. One that was answered
- * before, and whose key is gone, is dropped, for a NAK would end a connection that
- * has done nothing wrong.
+ * Sends a packet of the answer to a READ; @from stands at its bytes. If they were sent
+ * before, and the key is gone by now, the packet is dropped, for a NAK would end a
+ * connection that has done nothing wrong.
  */
 static void answer_read(struct nic *nic, struct qp *qp,
 			struct responder_answer *a, struct stream *from,
@@ -204,7 +204,7 @@ static void answer_read(struct nic *nic, struct qp *qp,
 	}
 }
 
-/* Later than it was asked for: the key is looked at for each packet. */
+/* Answers a READ later than it was asked for: the key is checked for each packet. */
 static void answer_read_later(struct nic *nic, struct qp *qp,
 			      struct responder_answer *a, uint32_t *budget)
 {
@@ -244,14 +244,14 @@ static void send_due(struct nic *nic, struct qp *qp)
 }
 
 /*
- * A NAK acknowledges what came before it. Where the requester is not told, that is to
- * be said all the same: those messages have been received (HWI RC-27).
+ * A NAK acknowledges what came before it. Where no NAK is sent (HWI RC-27), an ACK that
+ * is due is sent all the same: the messages before the fault have been received.
  */
 static void give_up(struct nic *nic, struct qp *qp)
 {
 	const struct responder_fault fault = qp->resp.fault;
 
-	/* First: a QP that is connected to itself takes it while it can. */
+	/* First: a QP that is connected to itself takes no answer once it has failed. */
 	if (fault.nak)
 		send_aeth(nic, qp, fault.nak, fault.psn);
 	else if (!(qp->resp.due & AETH_CODE))
@@ -282,7 +282,7 @@ void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 			answer_later(nic, qp, a, budget);
 			if (half_is_parked(&resp->half))
 				return;
-			/* What came after it is not answered any more. */
+			/* That answer has failed: none behind it is sent any more. */
 			if (resp->fault.set && resp->fault.psn != resp->psn)
 				goto fault;
 		}
@@ -307,7 +307,7 @@ static void accept(struct responder *resp, const struct packet *p,
 }
 
 /*
- * May one more READ or atomic be answered? What is answered again does not count:
+ * May one more READ or atomic be answered? An answer that is sent again does not count:
  * the packet that asked for it may be a late one, of a READ that ended long ago.
  */
 static bool has_room(struct qp *qp)
@@ -332,7 +332,7 @@ static struct responder_answer *new_answer(struct qp *qp,
 	a = answer_at(resp, resp->num_answers++);
 	if (resp->kept < NIC_MAX_RD_ATOMIC)
 		resp->kept++;
-	/* It takes the place of the oldest, which may be on its way once more. */
+	/* The new answer takes the place of the oldest, which may be due once more. */
 	if ((int32_t)(first_answer(resp) - resp->unanswered) > 0)
 		resp->unanswered = first_answer(resp);
 	*a = (struct responder_answer){
@@ -376,7 +376,7 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p,
 	a->num_psn = num_psn;
 	a->range.epoch = seg.epoch;
 	accept(resp, p, num_psn);
-	/* With nothing before it: by what has just been granted. */
+	/* If no other answer is due before, this begins now, with the grant just made. */
 	if (resp->unanswered + 1 == resp->num_answers)
 		answer_read(nic, qp, a, &range, budget);
 }
@@ -400,7 +400,7 @@ static uint64_t do_atomic(const struct packet *p, uint64_t *at)
 	return le64toh(old);
 }
 
-/* Where an atomic is to be done with right @need, or NULL with the fault set. */
+/* Where an atomic is to be done with right @need. NULL: the fault is set, or it waits. */
 static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 			      const struct packet *p, uint32_t need)
 {
@@ -430,7 +430,7 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 		qp->resp.fault.key = p->rkey;
 		return NULL;
 	}
-	/* The address is aligned, what it is mapped to need not be. */
+	/* The address is aligned; the memory that it is mapped to need not be. */
 	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t)) {
 		refuse_request(&qp->resp, "HWI RC-39", MOOR_SYN_ALIGNMENT);
 		return NULL;
@@ -481,7 +481,7 @@ static uint8_t take_atomic_write(struct nic *nic, struct qp *qp,
 	return MOOR_SYN_NONE;
 }
 
-/* HWI MPE-7. Return: why not, or MOOR_SYN_NONE. */
+/* Is the FLUSH allowed (HWI MPE-7)? Return: why not, or MOOR_SYN_NONE. */
 static uint8_t check_flush(struct nic *nic, const struct qp *qp,
 			   const struct packet *p)
 {
@@ -503,8 +503,8 @@ static uint8_t check_flush(struct nic *nic, const struct qp *qp,
 }
 
 /*
- * One thread does all DMA: what came before is in memory, but for what is held
- * back on purpose. No byte is touched (HWI MPE-8).
+ * One thread does all DMA: what came before the FLUSH is in memory, but for relaxed
+ * writes that are held back on purpose. No byte is touched (HWI MPE-8).
  */
 static void take_flush(struct nic *nic, struct qp *qp, const struct packet *p)
 {
@@ -576,12 +576,12 @@ static void take_again(struct qp *qp, const struct packet *p)
 	uint32_t i;
 
 	if (kind == PACKET_KIND_SEND || kind == PACKET_KIND_WRITE) {
-		/* A NAK that waits says the same, and more. */
+		/* An ACK or NAK that is due already acknowledges this packet too. */
 		if (!resp->is_due)
 			set_due(resp, AETH_ACK);
 		return;
 	}
-	/* The youngest: one with the same PSN may be of 2^24 packets ago. */
+	/* The youngest answer: another with the same PSN may be 2^24 packets old. */
 	for (i = resp->num_answers; i-- != first_answer(resp);) {
 		struct responder_answer *a = answer_at(resp, i);
 		int32_t in = psn_diff(p->psn, a->psn);
@@ -615,10 +615,10 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	uint8_t sender = MOOR_SYN_NONE;
 	uint32_t budget = PORT_UNIT;
 
-	/* What is unfinished has its quanta; who asks does not pay for more of it. */
+	/* Unfinished answers are sent in the QP's own quanta, not in the requester's. */
 	if (responder_has_more(resp))
 		budget = 0;
-	/* It has given up, and only answers what came before. */
+	/* The responder has given up, and only answers what came before the fault. */
 	if (resp->fault.set)
 		return MOOR_SYN_NONE;
 	if (half_is_parked(&resp->half))
@@ -631,7 +631,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		out_of_sequence(qp);
 	} else {
 		resp->nak_sent = false;
-		/* A NAK that still waits asked for what is here now. */
+		/* A NAK that is still due asked for this packet, which is here now. */
 		if (resp->due & AETH_CODE)
 			resp->is_due = false;
 		if (!resp->established) {
@@ -654,12 +654,12 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 			take_flush(nic, qp, p);
 		else
 			sender = take_data(nic, qp, p);
-		/* A READ has been accepted: who asked is told with its answer. */
+		/* A READ has been accepted: answer_read() has told the requester. */
 		if (form->kind != PACKET_KIND_READ &&
 		    half_is_parked(&resp->half))
 			return begin_to_wait(nic, qp);
 	}
-	/* At once a unit at the most; the QP's own quanta do the rest. */
+	/* Sends at most a unit of answers at once; the QP's own quanta do the rest. */
 	rc_answer(nic, qp, &budget);
 	if (responder_has_more(resp))
 		qp_enter_list(qp, &nic->qps->ready);

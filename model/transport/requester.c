@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The requester's half that all transports share: WQEs become requests, these
- * packets, and they end in the order in which they were posted.
+ * The requester's half that all transports share: WQEs become requests, requests
+ * become packets, and requests end in the order in which their WQEs were posted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "transport/transport.h"
 #include "transport/ud.h"
 
-/* A long message asks for an acknowledgment now and then: with multiples of this. */
+/* A long message asks for an acknowledgment at each PSN that is a multiple of this. */
 #define ACK_EVERY	32u
 
 bool requester_init(struct nic *nic)
@@ -32,7 +32,7 @@ void requester_exit(struct nic *nic)
 	free(nic->requests->memory);
 }
 
-/* The pool is shared: a QP that finds it empty has one request of its own. */
+/* A QP's own request first, then those of the pool, which all QPs share. Or NULL. */
 static struct request *request_get(struct nic *nic, struct requester *req)
 {
 	struct request *r = nic->requests->unused;
@@ -126,7 +126,7 @@ bool requester_flush_one(struct nic *nic, struct qp *qp)
 	if (requester_idle(req)) {
 		if (queue_look(&qp->sq) != QUEUE_WORK)
 			return false;
-		/* With nothing in the window there is the QP's own. */
+		/* Not NULL: with nothing in the window the QP's own request is free. */
 		r = request_get(nic, req);
 		if (wqe_fetch_send(nic, qp, &r->wqe) == WQE_UNREACHABLE) {
 			request_put(nic, req, r);
@@ -152,8 +152,8 @@ void requester_reset(struct nic *nic, struct qp *qp)
 }
 
 /*
- * Key to bounds of all SGEs, before the responder sees anything. What is granted
- * of the first stays with the request, for its first packet.
+ * Checks key to bounds of all SGEs, before the responder sees anything. The grant of
+ * the first SGE stays with the request, for its first packet.
  */
 static uint8_t check_sges(struct nic *nic, struct request *r)
 {
@@ -179,8 +179,8 @@ static uint8_t check_sges(struct nic *nic, struct request *r)
 }
 
 /*
- * Likewise the translation of the first byte (HWI RC-21). Of an atomic, which is
- * done only once, of the whole result.
+ * Checks, likewise, the translation of the first byte (HWI RC-21). For an atomic,
+ * which is done only once, that of the whole result.
  */
 static uint8_t check_first_bytes(struct nic *nic, struct request *r)
 {
@@ -201,7 +201,7 @@ static uint8_t check_first_bytes(struct nic *nic, struct request *r)
 	return MOOR_SYN_NONE;
 }
 
-/* What stops it before the responder sees anything (HWI RC-2, RC-3). */
+/* Checks what stops a request before the responder sees anything (HWI RC-2, RC-3). */
 static uint8_t check_memory(struct nic *nic, struct request *r)
 {
 	uint8_t syndrome = check_sges(nic, r);
@@ -265,8 +265,8 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
 }
 
 /*
- * What is under way is answered by the numbers that it was sent with: new ones count
- * when it has ended. Return: false until then.
+ * Requests under way are answered with the PSNs that they were sent with: a new PSN
+ * counts when they have ended. Return: false until then.
  */
 static bool renumber(struct requester *req)
 {
@@ -311,7 +311,7 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 	return req->next != req->tail && !requester_pages(req);
 }
 
-/* What concerns this NIC alone is done at once; nobody is asked. */
+/* A request that concerns this NIC alone is done at once; no packet is sent. */
 static void do_local(struct nic *nic, struct qp *qp, struct request *r)
 {
 	uint8_t syndrome;
@@ -379,7 +379,7 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 	p->payload = &r->local;
 }
 
-/* READ, or what is left of it; an atomic; a write or a flush that is answered. */
+/* A READ or what is left of it, an atomic, ATOMIC_WRITE or FLUSH. */
 static void fill_question(struct request *r, struct packet *p)
 {
 	static const uint8_t opcodes[] = {
@@ -410,14 +410,15 @@ static void fill_question(struct request *r, struct packet *p)
 	}
 }
 
-/* How far it has sent. */
+/* How far the requester has sent. */
 struct cursor {
 	uint32_t next, offset, sent_psn;
 };
 
 /*
- * Not sent, since here or there a page is missing: the packet goes when it is
- * there, unless an answer has sent the requester back beyond it.
+ * A packet was not sent, since a page is missing at the requester or the responder.
+ * It goes when the page is there; if an answer has sent the requester back further,
+ * the cursor stays there.
  */
 static void take_back(struct requester *req, const struct request *r,
 		      const struct cursor *was)
@@ -433,13 +434,13 @@ static void take_back(struct requester *req, const struct request *r,
 		req->num_reads--;
 }
 
-/* Of the quantum's bytes. Of a READ those of the answer, which may come at once. */
+/* What a packet costs of the quantum; a READ as its answer, which may come at once. */
 static uint32_t cost(const struct request *r, const struct packet *p)
 {
 	return r->wqe.opcode == MOOR_WQE_READ ? p->dma_length : p->length;
 }
 
-/* Return: true when what port_send() said is no failure. */
+/* Return: true when the packet is only to be sent later, which is no failure. */
 static bool stays(struct nic *nic, struct qp *qp, struct request *r,
 		  const struct cursor *was, uint8_t *syndrome)
 {
@@ -473,7 +474,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	if (asks) {
 		fill_question(r, &p);
 		req->num_reads++;
-		/* The NIC waits for a disk, perhaps: one of them in a turn. */
+		/* The NIC may have to wait for a disk: one such FLUSH in a quantum. */
 		if (r->wqe.opcode == MOOR_WQE_FLUSH &&
 		    (r->wqe.flush_type & MOOR_FLUSH_PERSISTENT))
 			*budget = 0;
@@ -508,28 +509,28 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		return;
 	else if (last)
 		r->state = REQUEST_DONE;
-	/* Where nobody answers, what is out is done with. */
+	/* Without acknowledgments a packet that has been sent is done with. */
 	if (!qp->transport->acknowledged)
 		req->acked_psn = req->sent_psn;
 	requester_retire(nic, qp);
 }
 
-/* Counts the packet to be sent, and a READ as its answer. */
+/* Packets under way: the one to be sent counts, and a READ as its answer. */
 static bool is_window_full(const struct nic *nic, const struct qp *qp,
 			   const struct request *r)
 {
 	const struct requester *req = &qp->req;
 	uint32_t psn = r->psn + req->offset / mtu_of(r->path_mtu);
 
-	/* A READ that goes on where its answer broke off began before. */
+	/* A READ that goes on where its answer broke off began before @acked_psn. */
 	return psn_diff(psn, req->acked_psn) >= (int32_t)nic->wire->port->window ||
 	       ((r->psn + r->num_psn - req->acked_psn) & PSN_MASK) >
 	       PORT_MAX_WINDOW;
 }
 
 /*
- * After a wait its memory is looked at once more before the responder hears of
- * the message (HWI RC-21). Return: false when it does not go.
+ * After a wait the request's memory is checked once more before the responder hears
+ * of the message (HWI RC-21). Return: false when the request does not go.
  */
 static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 {
@@ -561,7 +562,7 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 	if (r->state == REQUEST_FAILED)
 		return REQUESTER_RESTS;
 	if (r->state == REQUEST_DONE) {
-		/* It was to be sent again, and then was acknowledged. */
+		/* The request was to be sent again, and then was acknowledged. */
 		req->next++;
 		req->offset = 0;
 		return REQUESTER_SENT;

@@ -22,9 +22,9 @@ struct request {
 	uint8_t state;		/* enum request_state */
 	uint8_t status;		/* enum moor_wc_status */
 	uint8_t syndrome;
-	uint8_t path_mtu;	/* it began with this one, and keeps it (HWI QP-10) */
+	uint8_t path_mtu;	/* when the request began, for all of it (HWI QP-10) */
 	uint32_t psn;		/* of its first packet */
-	uint32_t num_psn;	/* of its packets; of a READ, of the answer's */
+	uint32_t num_psn;	/* PSNs of its packets; of a READ, of the answer's */
 	uint32_t answered;	/* bytes of a READ that have arrived */
 	struct stream local;
 	struct datagram datagram;	/* of a QP of type UD */
@@ -35,14 +35,14 @@ struct request {
 #define REQUESTER_WINDOW	128u
 
 /*
- * What the QP asks. Requests are in the window in the order of the queue: those
+ * The asking half of a QP. Requests are in the window in queue order: those
  * from @head to @next were sent (the last of them perhaps in part), the others
  * were fetched. Indices run freely.
  */
 struct requester {
 	struct request *window[REQUESTER_WINDOW];
 	struct request *own;	/* not of the pool: no QP starves another */
-	/* Being sent, and its memory granted: the first of its answer needs no more. */
+	/* The request being sent, if memory is granted: its answer needs no new grant. */
 	const struct request *granted;
 	bool own_taken;
 	uint32_t head;
@@ -65,22 +65,22 @@ struct requester {
 	struct half half;
 };
 
-/* Of the next message, which begins when all before it have ended. */
+/* Sets the PSN of the next message, which begins when all before it have ended. */
 static inline void requester_set_psn(struct requester *req, uint32_t psn)
 {
 	req->psn = psn;
 	req->renumbered = true;
 }
 
-/* Does it send nothing, although there is no answer to be missed? */
+/* Does the requester send nothing, since it or the responder waits for a page? */
 static inline bool requester_pages(const struct requester *req)
 {
 	return req->held || half_is_parked(&req->half);
 }
 
 /*
- * After a request that failed, and has ended. Perhaps it was not sent: then nobody
- * answers to its PSNs.
+ * The requester goes on after a request that failed and has ended. If that was never
+ * sent, no answer to its PSNs will come: they are set anew.
  */
 static inline void requester_go_on(struct requester *req)
 {
@@ -123,7 +123,7 @@ enum requester_step {
 
 enum requester_step requester_step(struct nic *nic, struct qp *qp,
 				   uint32_t *budget);
-/* Ends what is done at the head of the window, in order. */
+/* Ends the requests at the head of the window that are done, in order. */
 void requester_retire(struct nic *nic, struct qp *qp);
 /* @request ends with this status when all before it have ended. */
 void requester_fail(struct qp *qp, struct request *request, uint8_t status,

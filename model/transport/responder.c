@@ -37,7 +37,7 @@ static bool refuse_access(struct responder_fault *fault, uint8_t syndrome)
 		      MOOR_EVENT_QP_ACCESS_ERR, 0, syndrome);
 }
 
-/* The receive WQE tells what was wrong: no event. */
+/* The CQE of the receive WQE tells what was wrong: there is no event. */
 static bool refuse_receive(struct responder_fault *fault, const char *rule,
 			   uint8_t nak, uint8_t status, uint8_t syndrome)
 {
@@ -78,7 +78,7 @@ static bool look_for_receive(struct qp *qp, bool *there)
 	case QUEUE_BROKEN:
 		return false;
 	default:
-		/* An SRQ may have failed at the hands of another QP. */
+		/* Another QP may have found the SRQ broken before. */
 		return !qp->recv_queue->broken;
 	}
 }
@@ -130,7 +130,7 @@ bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
 	else if (seg->length)
 		syndrome = stream_grant(nic, range, seg->length);
 	else
-		/* What touches nothing needs no key (HWI ACC-11). */
+		/* A range of no bytes needs no key (HWI ACC-11). */
 		syndrome = MOOR_SYN_NONE;
 	if (!syndrome)
 		return true;
@@ -139,7 +139,7 @@ bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
 	return false;
 }
 
-/* The receive may be one that another message has left, or this one before (HWI RC-45). */
+/* The receive may be left by another message, or by a first try of this (HWI RC-45). */
 static enum placed begin_send(struct nic *nic, struct qp *qp,
 			      const struct packet *p,
 			      struct responder_fault *fault)
@@ -158,8 +158,8 @@ static enum placed begin_send(struct nic *nic, struct qp *qp,
 }
 
 /*
- * A WRITE with immediate that is a single packet brings its receive along: that
- * is told why it was refused (IBA 11.6.2), unless nobody is (HWI UC-3).
+ * A WRITE with immediate that is a single packet takes a receive, if one is there: its
+ * CQE tells why the WRITE was refused (IBA 11.6.2), but not on UC (HWI UC-3).
  */
 static void tell_receive(struct nic *nic, struct qp *qp, const struct packet *p,
 			 struct responder_fault *fault)
@@ -202,7 +202,7 @@ static bool fits_mtu(const struct qp *qp, const struct packet *p)
 		(p->length && !(p->length % mtu_of(path_mtu))));
 }
 
-/* Where the message is to end, and whether the packet agrees with it. */
+/* Does the packet agree with where the message is to end? */
 static bool check_length(const struct qp *qp, const struct packet *p,
 			 uint32_t placed, struct responder_fault *fault)
 {
@@ -220,8 +220,8 @@ static bool check_length(const struct qp *qp, const struct packet *p,
 }
 
 /*
- * Nobody sends again what an unreliable connection does not take (HWI ODP-15). Of
- * the message that a receive takes no more is known than its last packet tells.
+ * No requester sends a packet again that an unreliable connection has not taken (HWI
+ * ODP-15): that does not wait. The length of a SEND is not known before its last packet.
  */
 static bool waits_for_page(struct nic *nic, struct qp *qp,
 			   const struct packet *p, uint8_t *syndrome)
@@ -246,7 +246,7 @@ void responder_refuse_memory(struct responder_fault *fault, uint8_t syndrome)
 		       MOOR_WC_LOC_PROT_ERR, syndrome);
 }
 
-/* The bytes of a packet. */
+/* Places the bytes of a packet. */
 static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 		       uint32_t placed, struct responder_fault *fault,
 		       uint8_t *sender)
@@ -255,7 +255,7 @@ static enum placed put(struct nic *nic, struct qp *qp, struct packet *p,
 	struct stream *culprit;
 	uint8_t syndrome;
 
-	/* At its start the message stands since it began; a WRITE has its grant. */
+	/* At byte 0 the stream stands already, and a seek would drop a WRITE's grant. */
 	if (placed)
 		stream_seek(&resp->place, placed);
 	syndrome = transfer(nic, &resp->place, p->payload, p->length, &culprit);
@@ -285,7 +285,7 @@ static enum placed end_message(struct nic *nic, struct qp *qp,
 			   mr_invalidate(nic, &qp->actor, p->inv_key) :
 			   MOOR_SYN_NONE;
 
-	/* The receiver's own trouble, of which the sender is not told. */
+	/* The receiver's own fault, of which the sender is not told. */
 	if (syndrome) {
 		refuse(fault, "HWI RC-27", 0, MOOR_EVENT_QP_ACCESS_ERR, 0,
 		       syndrome);
@@ -295,7 +295,7 @@ static enum placed end_message(struct nic *nic, struct qp *qp,
 	qp->resp.holds_wqe = false;
 	if (complete_recv_message(nic, qp, &qp->resp.wqe, p, length))
 		return PLACED;
-	/* Nobody here will hear of the message: its sender is not to think so. */
+	/* Without a CQE the client never hears of the message: tell the sender so. */
 	refuse(fault, "HWI RC-42", AETH_NAK_OPERATION, 0, 0, MOOR_SYN_NONE);
 	return PLACED_REFUSED;
 }
@@ -320,7 +320,7 @@ enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 		result = form->kind == PACKET_KIND_SEND ?
 			 begin_send(nic, qp, p, fault) :
 			 begin_write(nic, qp, p, fault);
-	/* The receive of a WRITE with immediate is told of it, no more. */
+	/* A WRITE with immediate takes a receive only for its CQE. */
 	if (result == PLACED && ends_receive)
 		result = responder_take_receive(nic, qp, fault);
 	if (result == PLACED && !check_length(qp, p, placed, fault))

@@ -10,18 +10,18 @@
 #include "transport/parking.h"
 #include "transport/wqe.h"
 
-/* What has an answer of its own: it is kept, in case it has to be sent again. */
+/* An answer that is no mere acknowledgment: kept, in case it has to be sent again. */
 struct responder_answer {
 	uint8_t opcode;		/* of the request */
 	bool pending;		/* to be sent */
 	uint8_t path_mtu;	/* when it was asked for (HWI QP-10) */
 	uint32_t psn;
 	uint32_t num_psn;
-	uint32_t answered;	/* of these, at least once */
+	uint32_t answered;	/* of these, sent at least once */
 	uint32_t sent;		/* bytes of a READ */
 	uint64_t original;	/* of an atomic */
 	struct segment range;
-	struct mr_actor actor;	/* by whose PD it was accepted */
+	struct mr_actor actor;	/* with this PD the request was accepted */
 };
 
 /* Why a responder gives up. */
@@ -33,7 +33,7 @@ struct responder_fault {
 	uint8_t syndrome;
 	const char *rule;	/* that the request broke */
 	uint32_t key;		/* that it named */
-	uint32_t psn;		/* at which the NAK speaks */
+	uint32_t psn;		/* of the NAK */
 };
 
 /* What the QP answers. */
@@ -53,7 +53,7 @@ struct responder {
 	uint32_t num_answers;	/* ever, modulo 2^32 */
 	uint32_t kept;		/* of them, the last: NIC_MAX_RD_ATOMIC at the most */
 	struct recv_wqe wqe;
-	uint32_t wqe_psn;	/* of the message that came for it last */
+	uint32_t wqe_psn;	/* of the last SEND that was to use @wqe */
 	struct segment range;	/* of a WRITE */
 	struct stream place;
 	struct half half;
@@ -61,7 +61,7 @@ struct responder {
 	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };
 
-/* Is there an answer that it can go on with, in its next quantum? */
+/* Has the responder an answer that it can go on with in its next quantum? */
 static inline bool responder_has_more(const struct responder *resp)
 {
 	return resp->unanswered != resp->num_answers &&
@@ -80,25 +80,25 @@ enum placed {
 /**
  * responder_place() - take a packet of a SEND or WRITE
  * @nic:   the NIC
- * @qp:    whose responder receives it
+ * @qp:    the QP whose responder receives the packet
  * @p:     the packet
  * @fault: result: why it was refused
  * @syndrome: result: the sender's fault
  *
- * Return: what came of it. Nothing has changed but with PLACED, save that
+ * Return: what came of the packet. Unless PLACED nothing has changed, save that
  * bytes may have been written and a receive WQE is held for the next message.
  */
 enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 			    struct responder_fault *fault, uint8_t *syndrome);
 /*
- * A message takes the WQE that one before it held, if that did not end. Return:
- * PLACED if there is one, else PLACED_NOT_READY or PLACED_REFUSED.
+ * Takes a receive WQE for a message: the one that an earlier message held, if that did
+ * not end. Return: PLACED if there is a WQE, else PLACED_NOT_READY or PLACED_REFUSED.
  */
 enum placed responder_take_receive(struct nic *nic, struct qp *qp,
 				   struct responder_fault *fault);
-/* An SGE of the receive is no good. */
+/* Sets @fault: an SGE of the receive is no good. */
 void responder_refuse_memory(struct responder_fault *fault, uint8_t syndrome);
-/* A local fault, told to its own side: CQE or event, and ERR. */
+/* Reports a fault on the responder's own side, by CQE or event; the QP goes to ERR. */
 void responder_fail(struct nic *nic, struct qp *qp,
 		    const struct responder_fault *fault);
 /* Is the range of a WRITE, READ or atomic allowed? Then it is granted. */

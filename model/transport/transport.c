@@ -14,7 +14,7 @@ static bool gid_is(const struct nic *nic, uint8_t index, const uint8_t *gid)
 	return entry->type && !memcmp(entry->gid, gid, sizeof(entry->gid));
 }
 
-/* From the queue pair, and the address, that @qp is connected to? */
+/* Is @p from the queue pair, and the address, that @qp is connected to? */
 static bool is_from_peer(const struct nic *nic, const struct qp *qp,
 			 const struct packet *p)
 {
@@ -44,7 +44,7 @@ bool transport_receive_bytes(struct nic *nic, struct packet *p,
 
 	if (!packet_decode(p, &at, bytes, len))
 		return false;
-	/* Only ever read. */
+	/* The cast is safe: a payload is only read. */
 	payload.bytes = (uint8_t *)at;
 	p->payload = &payload;
 	transport_receive(nic, p);

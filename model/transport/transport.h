@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Transports: what becomes of work requests between two queues. A requester
- * cuts them into packets, a port carries these, a responder receives them and
- * answers. Neither side sees more of the other than packets.
+ * Transports: what becomes of work requests between two queues. A requester cuts
+ * work requests into packets, a port carries the packets, a responder receives and
+ * answers them. Neither side sees more of the other than packets.
  */
 #ifndef MODEL_TRANSPORT_H
 #define MODEL_TRANSPORT_H
@@ -14,10 +14,10 @@
 /* How the types of queue pairs differ. */
 struct transport {
 	uint8_t packets;	/* PACKET_TRANSPORT_* */
-	uint32_t wqe_opcodes;	/* bits of those it has */
+	uint32_t wqe_opcodes;	/* bits of the opcodes that it has */
 	/* May the first packet of the next request go out? */
 	bool (*may_begin)(const struct qp *qp, const struct request *request);
-	/* Else a request is done when its last packet is out. */
+	/* If false, a request is done when its last packet is out. */
 	bool acknowledged;
 	/* A packet has arrived. Return: as port_send(). */
 	uint8_t (*receive)(struct nic *nic, struct qp *qp, struct packet *p);
@@ -34,15 +34,15 @@ extern const struct transport uc_transport;
 extern const struct transport ud_transport;
 extern const struct transport xrc_transport;
 
-/* Of those whose packets nobody answers. */
+/* For transports whose packets are not answered. */
 bool transport_begins_at_once(const struct qp *qp, const struct request *request);
 void transport_has_no_answer(struct nic *nic, struct qp *qp, uint32_t *budget);
 void transport_has_no_timer(struct nic *nic, struct qp *qp);
 
 /*
- * A packet of QP @qp, to be filled in and sent: without payload, and what the
- * opcode's extended headers need is not set. Field by field, for compilers turn
- * an initialiser into a string instruction that takes as long as all the rest.
+ * Begins a packet of QP @qp: without payload; the fields of the opcode's extended
+ * headers are not set. Fields are set one by one, for compilers turn an initialiser
+ * into a string instruction that takes as long as all the rest.
  */
 static inline void packet_init(struct packet *p, struct nic *nic,
 			       const struct qp *qp, uint8_t opcode,
@@ -75,7 +75,7 @@ uint8_t transport_receive(struct nic *nic, struct packet *p);
 /**
  * transport_receive_bytes() - the same for a packet that was carried as bytes
  * @nic:   the NIC
- * @p:     from whom and to whom, as the port knows
+ * @p:     sender and addresses, as the port knows them
  * @bytes: of the packet, of which none is trusted
  * @len:   how many
  *
@@ -84,7 +84,7 @@ uint8_t transport_receive(struct nic *nic, struct packet *p);
 bool transport_receive_bytes(struct nic *nic, struct packet *p,
 			     const uint8_t *bytes, size_t len);
 
-/* Bytes, of an attribute. */
+/* Bytes of the MTU that attribute @path_mtu means. */
 static inline uint32_t mtu_of(uint8_t path_mtu)
 {
 	return 128u << path_mtu;

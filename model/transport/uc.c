@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unreliable connection (IBA 9.8, HWI 12.3): nothing is answered, and of a message of
- * which a packet is missing, or that is refused, the rest is dropped.
+ * Unreliable connection (IBA 9.8, HWI 12.3): nothing is answered. When a packet of a
+ * message is missing or refused, the rest of the message is dropped.
  */
 #include "transport/port.h"
 #include "transport/transport.h"
 
 /*
- * Whether the receiver has itself to blame: its queues or what a receive names (HWI
- * UC-4). A receive that has no more than been taken goes on to the next message.
+ * Is the fault the receiver's own, of its queues or of what a receive names (HWI UC-4)?
+ * If not, a receive that has been taken stays for the next message.
  */
 static bool own_fault(const struct responder_fault *fault)
 {
@@ -43,7 +43,7 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	if (placed == PLACED)
 		return MOOR_SYN_NONE;
 	if (sender == SYN_PAGE_FAULT) {
-		/* It is still to come. */
+		/* The sender waits for a page: the packet is still to come. */
 		resp->psn = psn;
 		return sender;
 	}

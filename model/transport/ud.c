@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams (IBA 9.8.3, HWI 12.4): each is a packet, connected to nobody; what is
- * not for a receiver, or does not fit, is dropped.
+ * Datagrams (IBA 9.8.3, HWI 12.4): each is one packet, without a connection. A datagram
+ * that no QP is to receive, or that does not fit, is dropped.
  */
 #include "transport/complete.h"
 #include "transport/filter.h"
@@ -44,7 +44,7 @@ static uint8_t fill_receive(struct nic *nic, struct qp *qp, struct packet *p)
 		return syndrome;
 	}
 	if (syndrome) {
-		/* Nobody sends it again when the page is there (HWI ODP-15). */
+		/* A datagram is not sent again when the page is there (HWI ODP-15). */
 		responder_refuse_memory(&fault, syndrome == SYN_PAGE_FAULT ?
 						MOOR_SYN_TRANSLATION : syndrome);
 		responder_fail(nic, qp, &fault);
@@ -57,7 +57,7 @@ static uint8_t fill_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	return MOOR_SYN_NONE;
 }
 
-/* @qp: whom it is for, or NULL. Return: as port_send(). */
+/* @qp: the QP that @p is for, or NULL. Return: as port_send(). */
 static uint8_t deliver(struct nic *nic, struct qp *qp, struct packet *p)
 {
 	struct responder_fault fault;
@@ -79,7 +79,7 @@ static uint8_t deliver(struct nic *nic, struct qp *qp, struct packet *p)
 	return MOOR_SYN_NONE;
 }
 
-/* To each that is attached. What was sent is read once (HWI FLT-5). */
+/* Delivers to each QP that is attached. The payload is read once (HWI FLT-5). */
 static uint8_t multicast(struct nic *nic, struct packet *p)
 {
 	uint32_t at = 0;
@@ -117,7 +117,7 @@ uint8_t ud_receive(struct nic *nic, struct packet *p)
 	return deliver(nic, qp_find(nic, p->dest_qpn), p);
 }
 
-/* Whom a packet is for ud_receive() finds: the table has no receive(). */
+/* The table has no receive(): ud_receive() finds the QPs that a packet is for. */
 const struct transport ud_transport = {
 	.packets = PACKET_TRANSPORT_UD,
 	.wqe_opcodes = WQE_BIT(SEND) | WQE_BIT(SEND_IMM),

@@ -5,10 +5,10 @@
 
 #include "transport/requester.h"
 
-/* The address segment at @from. Return: false when the WQE is malformed. */
+/* Reads the address segment at @from. Return: false when the WQE is malformed. */
 bool ud_fetch_address(const struct nic *nic, struct address *to,
 		      const uint8_t *from);
-/* Where the packet of a request goes, which has all else. To a group: no more then. */
+/* Adds the address to packet @p, which has all else. A group ends the quantum. */
 void ud_address(const struct nic *nic, const struct qp *qp, struct request *r,
 		struct packet *p, uint32_t *budget);
 /* A datagram has reached this NIC. Return: as port_send(). */

@@ -78,7 +78,7 @@ static uint16_t check_sum(const uint8_t *from, unsigned int len)
 	return (uint16_t)~sum;
 }
 
-/* In the last bytes of the forty (HWI UD-15). */
+/* An IPv4 header, in the last bytes of the forty (HWI UD-15). */
 static void put_ipv4(uint8_t *header, const struct address *to,
 		     const uint8_t *sgid, uint32_t behind)
 {
@@ -96,7 +96,7 @@ static void put_ipv4(uint8_t *header, const struct address *to,
 	put16(ip + 10, check_sum(ip, IPV4_HEADER));
 }
 
-/* That of IPv6, which is the GRH's too. */
+/* An IPv6 header, which has the form of a GRH too. */
 static void put_ipv6(uint8_t *header, const struct address *to,
 		     const uint8_t *sgid, uint32_t behind, uint8_t next)
 {
@@ -128,7 +128,7 @@ void ud_address(const struct nic *nic, const struct qp *qp, struct request *r,
 	p->ack_request = false;
 	p->dest_qpn = to->dest_qpn;
 	p->dgid = to->dgid;
-	/* If it is gone since the WQE was fetched, the datagram is lost. */
+	/* If the GID is gone since the WQE was fetched, the datagram is lost. */
 	p->sgid = source->type ? source->gid : NULL;
 	p->qkey = to->qkey & MOOR_QKEY_OF_QP ? qp->qkey : to->qkey;
 	p->datagram = d;

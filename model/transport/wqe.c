@@ -14,7 +14,7 @@
 
 #define INLINE_ALLOWED	(WQE_RC & ~(WQE_ASKS_DATA | WQE_BIT(FLUSH) | WQE_LOCAL))
 
-/* Return: the bytes of all. */
+/* Return: the bytes of all SGEs. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
 {
 	struct moor_sge raw;
@@ -77,7 +77,7 @@ static bool fetch_flush(struct send_wqe *wqe, const uint8_t *from,
 	       !memcmp(raw.reserved1, zero, sizeof(zero));
 }
 
-/* Carries DMA addresses: none but the kernel's. */
+/* REG_MR carries DMA addresses: only QPs of the kernel may have it. */
 static bool fetch_reg(struct send_wqe *wqe, const uint8_t *from,
 		      const struct qp *qp)
 {
@@ -122,7 +122,7 @@ static bool fetch_local(struct send_wqe *wqe, const uint8_t *from,
 	return true;
 }
 
-/* Behind the head comes where it goes; other opcodes than SEND's go nowhere. */
+/* The address comes behind the head. The requester refuses opcodes other than SEND's. */
 static enum wqe_form fetch_datagram(const struct nic *nic, struct send_wqe *wqe,
 				    const uint8_t *from, uint32_t inline_length,
 				    const struct qp *qp)
@@ -148,7 +148,7 @@ static enum wqe_form fetch_datagram(const struct nic *nic, struct send_wqe *wqe,
 	return length > mtu_of(qp->path_mtu) ? WQE_TOO_LONG : WQE_OK;
 }
 
-/* Whose message it is (HWI XRC-3). */
+/* The SRQ that the message is for (HWI XRC-3). */
 static bool fetch_target(struct send_wqe *wqe, const uint8_t *from,
 			 const struct qp *qp)
 {
@@ -236,7 +236,7 @@ enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 	if (memcmp(head.reserved1, zero, sizeof(zero)) ||
 	    !sges_fit(head.num_sge, sizeof(head), queue->log_stride))
 		return WQE_MALFORMED;
-	/* No message is longer, and what has come of one is counted in 32 bits. */
+	/* No message is longer, and its bytes that have come are counted in 32 bits. */
 	room = fetch_sges(wqe->sge, from + sizeof(head), head.num_sge);
 	wqe->room = room < NIC_MAX_MSG_SIZE ? room : NIC_MAX_MSG_SIZE;
 	return WQE_OK;

@@ -62,11 +62,11 @@ struct recv_wqe {
 #define WQE_BIT(op)	(1u << MOOR_WQE_##op)
 #define WQE_LOCAL	(WQE_BIT(LOCAL_INV) | WQE_BIT(BIND_MW) | WQE_BIT(REG_MR))
 #define WQE_ATOMICS	(WQE_BIT(CMP_SWAP) | WQE_BIT(FETCH_ADD))
-/* What is asked for is written to memory of the requester. */
+/* The answer is written to memory of the requester. */
 #define WQE_ASKS_DATA	(WQE_BIT(READ) | WQE_ATOMICS)
 /* Answered by more than an acknowledgment. */
 #define WQE_ASKS	(WQE_ASKS_DATA | WQE_BIT(ATOMIC_WRITE) | WQE_BIT(FLUSH))
-/* What a reliable connection has. */
+/* The opcodes of a reliable connection. */
 #define WQE_RC		(WQE_BIT(SEND) | WQE_BIT(SEND_IMM) | WQE_BIT(SEND_INV) | \
 			 WQE_BIT(WRITE) | WQE_BIT(WRITE_IMM) | WQE_ASKS | \
 			 WQE_LOCAL)
@@ -82,7 +82,7 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 			     struct send_wqe *wqe);
 enum wqe_form wqe_fetch_recv(struct nic *nic, struct queue *queue,
 			     struct recv_wqe *wqe);
-/* For another message, whatever registrations the last one met (HWI ACC-15 is of one). */
+/* Forgets the registrations that the last message met: ACC-15 is of a single message. */
 void recv_wqe_anew(struct recv_wqe *wqe);
 
 #endif /* MODEL_WQE_H */

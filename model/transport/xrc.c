@@ -51,7 +51,7 @@ uint8_t xrc_check_qp(const struct moor_cmd_create_qp *cmd, struct moor_cpl *cpl)
 	return MOOR_CMD_OK;
 }
 
-/* By whose keys, with whose receives, and where they complete. */
+/* Makes @srq the source of receives, CQ, cookie, and PD and rights of @qp. */
 static void take_srq(struct qp *qp, struct srq *srq)
 {
 	qp->srq = srq;
@@ -77,7 +77,7 @@ bool xrc_aim(struct nic *nic, struct qp *qp, const struct packet *p)
 		resp->holds_wqe = false;
 		complete_recv(nic, qp, &resp->wqe, MOOR_WC_WR_FLUSH_ERR,
 			      MOOR_SYN_NONE);
-		/* Its CQ takes no CQE, and the QP has failed with it (HWI CQ-10). */
+		/* The old SRQ's CQ takes no CQE: the QP has failed too (HWI CQ-10). */
 		if (qp->state == MOOR_QPS_ERR)
 			return false;
 	}
@@ -92,7 +92,7 @@ void xrc_turn_away(struct qp *qp)
 	qp->recv_actor = &qp->actor;
 	qp->recv_cq = NULL;
 	qp->resp.holds_wqe = false;
-	/* No receive tells of a fault that is still to take effect. */
+	/* A fault that is still to take effect has no receive to tell of it any more. */
 	qp->resp.fault.status = 0;
 }
 
@@ -112,7 +112,7 @@ uint8_t xrc_destroy_srq(struct nic *nic, const struct moor_cmd *raw,
 	return srq_destroy(nic, raw, cpl);
 }
 
-/* One of the two types asks, the other one answers. */
+/* XRC_INI only asks, XRC_TGT only answers. */
 static uint8_t xrc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 {
 	if (packet_asks(p))
