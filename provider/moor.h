@@ -63,6 +63,7 @@ struct moor_registration {
 	uint64_t dm_length;	/* of the on-NIC memory to be registered, or 0 */
 	bool dmabuf;		/* of another driver's memory; @start is an offset in it */
 	bool no_range;		/* rereg without a range; no @start, @length, @iova */
+	bool no_access;		/* rereg without new rights: @access does not count */
 	uint32_t access;
 	int error;
 };

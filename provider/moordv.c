@@ -144,7 +144,7 @@ static bool is_about(const struct moor_refusal *refusal,
 	       refusal->error == asked->error &&
 	       (asked->no_range || (refusal->start == asked->start &&
 				    refusal->length == asked->length)) &&
-	       refusal->access == asked->access;
+	       (asked->no_access || refusal->access == asked->access);
 }
 
 __attribute__((visibility("default")))

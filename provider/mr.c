@@ -95,6 +95,7 @@ int moor_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 			.start = (uintptr_t)addr, .length = length,
 			.iova = (uintptr_t)addr, .access = access,
 			.no_range = !(flags & IBV_REREG_MR_CHANGE_TRANSLATION),
+			.no_access = !(flags & IBV_REREG_MR_CHANGE_ACCESS),
 		};
 
 		moor_note_failure(context, err, &asked);

@@ -85,8 +85,8 @@ enum placed {
  * @fault: result: why it was refused
  * @syndrome: result: the sender's fault
  *
- * Return: what came of the packet. Unless PLACED nothing has changed, save that
- * bytes may have been written and a receive WQE is held for the next message.
+ * Return: what came of the packet. Unless PLACED, the message has not gone on, though
+ * bytes may have been written, and a receive WQE may be held for the next message.
  */
 enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 			    struct responder_fault *fault, uint8_t *syndrome);

@@ -157,6 +157,19 @@ static void test_rereg_refused(void)
 	expect_refusal("which page", MOOR_REFUSAL_PAGE, EFAULT, &r);
 	tap_ok(r.start == (uintptr_t)at && r.length == SIZE &&
 	       r.value == (uintptr_t)at + SIZE / 2, "why: the region, and the page");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_HUGETLB),
+	       IBV_REREG_MR_ERR_CMD, "rights that cannot be had");
+	expect_refusal("which right", MOOR_REFUSAL_FLAGS, EOPNOTSUPP, &r);
+	tap_ok(r.start == (uintptr_t)at && r.length == SIZE &&
+	       r.value == IBV_ACCESS_HUGETLB, "why: the region, and the right");
+	ibv_dereg_mr(mr);
+	mr = must_reg(pair.pd, at, SIZE / 2, IBV_ACCESS_LOCAL_WRITE);
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at, SIZE, 0),
+	       IBV_REREG_MR_ERR_CMD, "a range alone, of which half is not there");
+	expect_refusal("which page of it", MOOR_REFUSAL_PAGE, EFAULT, &r);
+	tap_ok(r.start == (uintptr_t)at && r.length == SIZE &&
+	       r.value == (uintptr_t)at + SIZE / 2, "why: the range, and the page");
 	ibv_dereg_mr(mr);
 	munmap(at, SIZE / 2);
 }

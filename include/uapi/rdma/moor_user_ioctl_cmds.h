@@ -69,7 +69,8 @@ struct moor_refusal {
 	__s32 error;		/* errno that was returned, positive */
 	__aligned_u64 limit;
 	__aligned_u64 value;
-	__aligned_u64 start;	/* of the call: address (or offset), length, access flags */
+	/* Address (or offset), length, access flags: the call's, or the region's if it has none */
+	__aligned_u64 start;
 	__aligned_u64 length;
 	__u32 access;
 	__u32 reserved;
