@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory of a dma-buf whose owner moves it: what becomes of the table, who waits for
- * whom, and what is left when it cannot be mapped again.
+ * whom, and what happens when it cannot be mapped again.
  */
 
 #include <linux/dma-buf.h>
@@ -221,45 +221,61 @@ static void move_offset(struct kunit *test)
 	moving_close(moving);
 }
 
-/* Whatever the reason: dead, and the key stays the MR's. */
-static void expect_over(struct moving *moving)
+/* The owner refuses a mapping: that access fails, and nothing else has happened. */
+static void expect_refused(struct moving *moving)
 {
 	struct moor_keys *keys = &moor_kunit_attached(moving->test)->keys;
 	struct kunit *test = moving->test;
 	u32 used = moor_keys_used(keys);
-	struct ib_mr *mr;
+	u64 handled = atomic64_read(&counters(moving)->handled);
 
 	KUNIT_EXPECT_EQ(test, ask(moving, moving->mr, IOVA), MOOR_PAGE_FAILED);
-	KUNIT_EXPECT_EQ(test, moor_kunit_entry(moving->mr->rkey)->valid, 0);
-	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 1), MOOR_SYN_KEY);
+	KUNIT_EXPECT_NE(test, moor_kunit_entry(moving->mr->rkey)->valid, 0);
+	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 1), MOOR_SYN_TRANSLATION);
 	KUNIT_EXPECT_EQ(test, moor_keys_used(keys), used);
-	/* Even if its owner would have it now. */
-	KUNIT_EXPECT_EQ(test, ask(moving, moving->mr, IOVA), MOOR_PAGE_FAILED);
-	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), -ENODEV);
-	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&counters(moving)->handled), handled);
+	expect_pages(moving);
+}
+
+/* The owner has given the buffer after all. */
+static void expect_mapped_again(struct moving *moving, u64 value)
+{
+	struct kunit *test = moving->test;
+
+	KUNIT_EXPECT_EQ(test, ask(moving, moving->mr, IOVA), MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, get(test, moving->mr, IOVA + 8), value);
+}
+
+static void expect_no_rereg(struct moving *moving)
+{
+	struct kunit *test = moving->test;
+	struct ib_mr *mr;
+
 	mr = moor_rereg_user_mr(moving->mr, IB_MR_REREG_ACCESS, 0, 0, 0, RIGHTS,
 				moving->pair.pd,
 				moor_user_udata(test, moving->pair.user, NULL,
 						0, 0));
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP);
-	KUNIT_EXPECT_EQ(test, moor_kunit_entry(moving->mr->rkey)->valid, 0);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&counters(moving)->handled), 0);
-	expect_pages(moving);
 }
 
+/* Each failure fails one access, or one advice, and the next one maps the buffer. */
 static void move_failed(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
-	struct ib_mr *mr;
 
 	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA + 8, 0x99), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_FAIL), 0);
-	expect_over(moving);
-	mr = moving_reg(moving, 0, LENGTH, 0, RIGHTS);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
-	KUNIT_EXPECT_EQ(test, get(test, mr, 8), 0x99);
-	KUNIT_EXPECT_EQ(test, moor_dereg_mr(mr, NULL), 0);
+	expect_refused(moving);
+	expect_no_rereg(moving);
+	expect_mapped_again(moving, 0x99);
+	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
+	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_FAIL), 0);
+	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH),
+			-EXPORTER_ERROR);
+	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 1), MOOR_SYN_TRANSLATION);
+	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), 0);
+	KUNIT_EXPECT_EQ(test, get(test, moving->mr, IOVA + 8), 0x99);
 	moving_close(moving);
 }
 
@@ -271,25 +287,31 @@ static void move_short(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_SHORT), 0);
 	mr = moving_reg(moving, 0, LENGTH, 0, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EINVAL);
+	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA + 8, 0x99), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_SHORT), 0);
-	expect_over(moving);
+	expect_refused(moving);
+	expect_mapped_again(moving, 0x99);
 	moving_close(moving);
 }
 
+/* The owner refuses every mapping from now on. */
 static void move_taken_back(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
 	struct ib_mr *mr;
 
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_TAKE_BACK), 0);
-	expect_over(moving);
+	expect_refused(moving);
+	expect_refused(moving);
+	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), -ENODEV);
+	expect_no_rereg(moving);
 	mr = moving_reg(moving, 0, LENGTH, 0, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -ENODEV);
 	moving_close(moving);
 }
 
-/* Whoever was to map it had a signal: that is no reason to do without it. */
+/* A signal interrupts the task that would have mapped the buffer. */
 static void move_interrupted(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -298,9 +320,7 @@ static void move_interrupted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_INTERRUPT), 0);
 	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), -EINTR);
-	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 1), MOOR_SYN_TRANSLATION);
-	KUNIT_EXPECT_EQ(test, advise(moving, IOVA, 8, PREFETCH, FLUSH), 0);
-	KUNIT_EXPECT_EQ(test, get(test, moving->mr, IOVA + 8), 0x99);
+	expect_mapped_again(moving, 0x99);
 	moving_close(moving);
 }
 

@@ -2,8 +2,8 @@
 /*
  * dma-buf, where its owner may move it (Documentation/on-demand-paging.rst, "Buffers
  * that move"): all of it is mapped or nothing. When the buffer moves it is unmapped, and
- * the device's next access, a page request, maps it again. When mapping fails, the
- * registration is over for good, and its key is revoked.
+ * the device's next access, a page request, maps it again. When mapping fails, that
+ * access fails, and the next one tries again.
  *
  * The buffer's reservation lock serialises its owner, the task that deregisters and
  * tasks that map. Under that lock only the device may be waited for.
@@ -96,28 +96,21 @@ static const struct dma_buf_attach_ops moor_dmabuf_ops = {
 	.invalidate_mappings = moor_dmabuf_moved,
 };
 
-/* End the registration for good: nothing maps the buffer later. */
-static void moor_dmabuf_revoke(struct moor_dmabuf *dmabuf)
-{
-	struct moor_dev *mdev = moor_dmabuf_dev(dmabuf);
-
-	dma_resv_assert_held(dmabuf->buf->resv);
-	dmabuf->over = true;
-	if (moor_key_revoke(mdev, dmabuf->mr->key))
-		moor_hw_kill(mdev, "it holds an MR that no window can be bound to");
-}
-
 /**
  * moor_dmabuf_end - end the use of a buffer that may move
  * @dmabuf: of an MR that is deregistered
  *
- * Afterwards the device does not use the buffer, and no task maps it.
+ * The MR's key is revoked. Afterwards the device does not use the buffer, and no task
+ * maps it.
  */
 void moor_dmabuf_end(struct moor_dmabuf *dmabuf)
 {
+	struct moor_dev *mdev = moor_dmabuf_dev(dmabuf);
+
 	dma_resv_lock(dmabuf->buf->resv, NULL);
-	if (!dmabuf->over)
-		moor_dmabuf_revoke(dmabuf);
+	dmabuf->over = true;
+	if (moor_key_revoke(mdev, dmabuf->mr->key))
+		moor_hw_kill(mdev, "it holds an MR that no window can be bound to");
 	ib_umem_dmabuf_unmap_pages(to_ib_umem_dmabuf(dmabuf->mr->reg.umem));
 	dmabuf->mapped = false;
 	dma_resv_unlock(dmabuf->buf->resv);
@@ -178,12 +171,6 @@ static int moor_dmabuf_lock_settled(struct moor_dmabuf *dmabuf)
 	return 0;
 }
 
-/* The caller has a signal: that says nothing about the buffer. */
-static bool moor_dmabuf_is_interrupted(int err)
-{
-	return err == -EINTR || err == -ERESTARTSYS;
-}
-
 /**
  * moor_dmabuf_fault - let the device have a buffer (again)
  * @dmabuf: buffer
@@ -191,8 +178,8 @@ static bool moor_dmabuf_is_interrupted(int err)
  *
  * Context: process, without locks; sleeps as long as the buffer's owner takes
  *
- * Return: 0; -ENODEV if the registration is over; -EINTR or -ERESTARTSYS, which change
- * nothing; or why the buffer could not be mapped, which ends the registration.
+ * Return: 0; -ENODEV if the MR has been deregistered; -EINVAL if the owner gives a list
+ * that does not cover the buffer; or why the owner does not let the buffer be mapped.
  */
 int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 {
@@ -207,8 +194,6 @@ int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 		err = moor_dmabuf_map(dmabuf);
 		if (!err)
 			*fresh = moor_dmabuf_pages(&dmabuf->mr->reg);
-		else if (!moor_dmabuf_is_interrupted(err))
-			moor_dmabuf_revoke(dmabuf);
 	}
 	dma_resv_unlock(dmabuf->buf->resv);
 	return err;

@@ -149,7 +149,7 @@ struct moor_odp {
  * @buf: the buffer. Its reservation lock protects what follows
  * @mr: MR that registers the buffer; not to be touched when @over
  * @mapped: the device may use it
- * @over: the MR's key has been revoked, for good
+ * @over: the MR has been deregistered
  * @counters: what has happened
  */
 struct moor_dmabuf {
