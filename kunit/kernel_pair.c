@@ -65,7 +65,7 @@ void kernel_pair_close(struct kunit *test, struct kernel_pair *pair)
 void kernel_pair_write(struct kernel_pair *pair, struct moor_cqe cqe)
 {
 	struct moor_kernel_cq *kcq = &pair->cq->kernel;
-	struct moor_cqe *ring = kcq->ring.buf;
+	struct moor_cqe *ring = moor_kernel_ring_at(&kcq->ring, 0);
 	u32 index = pair->written++;
 
 	if (!cqe.qpn)

@@ -151,7 +151,8 @@ static void datagram_post(struct kunit *test)
 static void datagram_room(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
-	struct moor_cqe *ring = to_mcq(user->cq)->kernel.ring.buf;
+	struct moor_cqe *ring =
+		moor_kernel_ring_at(&to_mcq(user->cq)->kernel.ring, 0);
 	struct ib_recv_wr wr = { .wr_id = 7 };
 	struct ib_wc wc;
 
@@ -170,7 +171,8 @@ static void datagram_room(struct kunit *test)
 static void datagram_completion(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
-	struct moor_cqe *ring = to_mcq(user->cq)->kernel.ring.buf;
+	struct moor_cqe *ring =
+		moor_kernel_ring_at(&to_mcq(user->cq)->kernel.ring, 0);
 	struct ib_sge sge = { .length = 50 };
 	struct ib_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 };
 	const struct ib_recv_wr *bad;

@@ -4,6 +4,8 @@
  * writes. It executes nothing here: the CQEs are the cases' own.
  */
 
+#include <linux/sizes.h>
+
 #include "kernel_pair.h"
 
 #define DEPTH	KERNEL_DEPTH
@@ -405,6 +407,68 @@ static void kernel_slots(struct kunit *test)
 	moor_kernel_slot_free(mdev, &slots[0]);
 }
 
+/* Both ends of each page of a ring are where the table says, and nothing behind it is. */
+static void ring_check(struct kunit *test, const struct moor_kernel_ring *ring,
+		       size_t bytes)
+{
+	u64 dma, left;
+	size_t at;
+
+	for (at = 0; at < bytes; at += PAGE_SIZE / 2) {
+		size_t byte = at & PAGE_SIZE / 2 ? at + PAGE_SIZE / 2 - 1 : at;
+		u8 *found;
+
+		KUNIT_ASSERT_TRUE(test, fake_xlat_find(moor_kunit_nic(),
+						       &ring->table.xlat, byte,
+						       true, &dma, &left));
+		found = phys_to_virt(dma);
+		KUNIT_ASSERT_PTR_EQ(test, found,
+				    (u8 *)moor_kernel_ring_at(ring, byte));
+		KUNIT_ASSERT_EQ(test, *found, 0);
+		*found = 1;
+	}
+	if (ring->num_pieces > 1)
+		KUNIT_EXPECT_FALSE(test, fake_xlat_find(moor_kunit_nic(),
+							&ring->table.xlat, bytes,
+							true, &dma, &left));
+}
+
+/* In one piece and in many; each slab allocation fails in turn, and nothing is left. */
+static void kernel_ring(struct kunit *test)
+{
+	static const size_t sizes[] = {
+		SZ_2K, SZ_4K, SZ_32K, SZ_64K, SZ_2M, SZ_8M,
+	};
+	struct moor_dev *mdev = test->priv;
+	u32 nodes = mdev->nodes.count, failed = 0, i, nth;
+	struct moor_kernel_ring ring;
+	bool reached;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		nth = 0;
+		do {
+			current->fail_nth = ++nth;
+			err = moor_kernel_ring_alloc(mdev, &ring, sizes[i]);
+			reached = !current->fail_nth;
+			current->fail_nth = 0;
+			if (err)
+				KUNIT_EXPECT_EQ(test, err, -ENOMEM);
+			failed += !!err;
+			moor_kernel_ring_free(mdev, &ring);
+			KUNIT_ASSERT_EQ(test, mdev->nodes.count, nodes);
+		} while (reached);
+		KUNIT_ASSERT_EQ(test, moor_kernel_ring_alloc(mdev, &ring, sizes[i]),
+				0);
+		KUNIT_EXPECT_EQ(test, ring.num_pieces,
+				DIV_ROUND_UP(sizes[i], MOOR_KERNEL_PIECE_BYTES));
+		ring_check(test, &ring, max(sizes[i], PAGE_SIZE));
+		moor_kernel_ring_free(mdev, &ring);
+		KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
+	}
+	KUNIT_EXPECT_GE(test, failed, ARRAY_SIZE(sizes));
+}
+
 static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post),
 	KUNIT_CASE(kernel_post_atomic_write),
@@ -417,6 +481,7 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_reset_refused),
 	KUNIT_CASE(kernel_reset_slots),
 	KUNIT_CASE(kernel_slots),
+	KUNIT_CASE(kernel_ring),
 	{}
 };
 

@@ -185,7 +185,7 @@ static int srq_post(struct srq_user *user, u64 wr_id)
 static void srq_end(struct srq_user *user, u32 index, u64 number)
 {
 	struct moor_kernel_cq *kcq = &to_mcq(user->cq)->kernel;
-	struct moor_cqe *ring = kcq->ring.buf;
+	struct moor_cqe *ring = moor_kernel_ring_at(&kcq->ring, 0);
 
 	ring[user->written & (BIT(kcq->log_cqe) - 1)] = (struct moor_cqe){
 		.wr_id = cpu_to_le64(number),
@@ -200,8 +200,9 @@ static void srq_end(struct srq_user *user, u32 index, u64 number)
 static u64 srq_number(struct srq_user *user, u32 index)
 {
 	struct moor_kernel_srq *ksrq = &user->srq->kernel;
-	struct moor_rq_wqe *wqe = ksrq->ring.buf +
-				  ((index & ksrq->mask) << ksrq->log_stride);
+	struct moor_rq_wqe *wqe =
+		moor_kernel_ring_at(&ksrq->ring,
+				    (index & ksrq->mask) << ksrq->log_stride);
 
 	return le64_to_cpu(wqe->wr_id);
 }

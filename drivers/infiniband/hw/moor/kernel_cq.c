@@ -82,7 +82,7 @@ int moor_create_kernel_cq(struct ib_cq *ibcq,
 				     sizeof(struct moor_cqe) << kcq->log_cqe);
 	if (err)
 		return err;
-	moor_kernel_ring_describe(&kcq->ring, &cq->ring.table.xlat);
+	cq->ring.table.xlat = kcq->ring.table.xlat;
 	err = moor_kernel_slot_alloc(mdev, &kcq->slot);
 	if (err)
 		goto free_ring;
@@ -146,7 +146,7 @@ int moor_resize_kernel_cq(struct moor_cq *cq, unsigned int cqe)
 				     sizeof(struct moor_cqe) << log_cqe);
 	if (err)
 		return err;
-	moor_kernel_ring_describe(&ring, &described.table.xlat);
+	described.table.xlat = ring.table.xlat;
 
 	mutex_lock(&cq->resize_lock);
 	spin_lock_irq(&kcq->lock);

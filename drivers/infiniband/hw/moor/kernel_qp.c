@@ -115,10 +115,8 @@ int moor_kernel_qp_init(struct moor_qp *qp, struct ib_qp_init_attr *attr,
 		moor_kernel_qp_release(qp);
 		return err;
 	}
-	if (kqp->sq.ring.buf)
-		moor_kernel_ring_describe(&kqp->sq.ring, &qp->sq.table.xlat);
-	if (kqp->rq.ring.buf)
-		moor_kernel_ring_describe(&kqp->rq.ring, &qp->rq.table.xlat);
+	qp->sq.table.xlat = kqp->sq.ring.table.xlat;
+	qp->rq.table.xlat = kqp->rq.ring.table.xlat;
 	return 0;
 }
 

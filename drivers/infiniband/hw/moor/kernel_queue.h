@@ -9,12 +9,15 @@
 #include <linux/hashtable.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/list.h>
+#include <linux/mmzone.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <moor/moor_hw.h>
+
+#include "mr.h"
 
 struct moor_cq;
 struct moor_dev;
@@ -61,16 +64,32 @@ struct moor_kernel_slot {
 	void __iomem *bell;
 };
 
+/* The largest pieces that the page allocator finds in fragmented memory, too. */
+#define MOOR_KERNEL_PIECE_SHIFT	(PAGE_SHIFT + PAGE_ALLOC_COSTLY_ORDER)
+#define MOOR_KERNEL_PIECE_BYTES	BIT(MOOR_KERNEL_PIECE_SHIFT)
+
 /**
- * struct moor_kernel_ring - a ring in coherent memory
- * @buf: the memory, or NULL: there is no queue
+ * struct moor_kernel_piece - a part of a ring
+ * @buf: coherent memory
  * @dma: its DMA address
- * @bytes: size of the memory
  */
-struct moor_kernel_ring {
+struct moor_kernel_piece {
 	void *buf;
 	dma_addr_t dma;
-	size_t bytes;
+};
+
+/**
+ * struct moor_kernel_ring - a ring in coherent memory
+ * @pieces: the memory, in order; or NULL: there is no queue
+ * @num_pieces: how many
+ * @piece_bytes: size of each: MOOR_KERNEL_PIECE_BYTES, or less if there is only one
+ * @table: describes them to the device
+ */
+struct moor_kernel_ring {
+	struct moor_kernel_piece *pieces;
+	u32 num_pieces;
+	u32 piece_bytes;
+	struct moor_table table;
 };
 
 /**
@@ -217,7 +236,7 @@ struct moor_kernel_cq {
 	struct work_struct wake;
 };
 
-/* kernel_queue.c */
+/* kernel_slot.c */
 int moor_kernel_pages_init(struct moor_dev *mdev);
 void moor_kernel_pages_destroy(struct moor_dev *mdev);
 int moor_kernel_slot_alloc(struct moor_dev *mdev, struct moor_kernel_slot *slot);
@@ -225,12 +244,12 @@ void moor_kernel_slot_free(struct moor_dev *mdev, struct moor_kernel_slot *slot)
 __le32 moor_kernel_slot_location(const struct moor_kernel_slot *slot);
 void moor_kernel_slot_kick(struct moor_dev *mdev,
 			   const struct moor_kernel_slot *slot);
+
+/* kernel_ring.c */
 int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 			   size_t bytes);
 void moor_kernel_ring_free(struct moor_dev *mdev,
 			   struct moor_kernel_ring *ring);
-void moor_kernel_ring_describe(const struct moor_kernel_ring *ring,
-			       struct moor_xlat *xlat);
 
 /* kernel_cq.c */
 int moor_create_kernel_cq(struct ib_cq *ibcq,
@@ -284,9 +303,18 @@ static inline void moor_kernel_slot_store(const struct moor_kernel_slot *slot,
 	writeq(value, slot->bell);
 }
 
+/* Entries have sizes that are powers of 2, so that none lies in two pieces. */
+static inline void *moor_kernel_ring_at(const struct moor_kernel_ring *ring,
+					size_t offset)
+{
+	return ring->pieces[offset >> MOOR_KERNEL_PIECE_SHIFT].buf +
+	       (offset & (MOOR_KERNEL_PIECE_BYTES - 1));
+}
+
 static inline void *moor_wqe_at(const struct moor_kernel_wq *wq, u32 index)
 {
-	return wq->ring.buf + ((size_t)(index & wq->mask) << wq->log_stride);
+	return moor_kernel_ring_at(&wq->ring,
+				   (size_t)(index & wq->mask) << wq->log_stride);
 }
 
 #endif /* MOOR_KERNEL_QUEUE_H */

@@ -50,7 +50,7 @@ int moor_kernel_srq_init(struct moor_srq *srq, u32 max_wr)
 	err = moor_kernel_slot_alloc(mdev, &ksrq->slot);
 	if (err)
 		goto free_ring;
-	moor_kernel_ring_describe(&ksrq->ring, &srq->ring.table.xlat);
+	srq->ring.table.xlat = ksrq->ring.table.xlat;
 	return 0;
 
 free_ring:
@@ -121,8 +121,9 @@ static int moor_srq_put(struct moor_srq *srq, const struct ib_recv_wr *wr)
 	lockdep_assert_held(&ksrq->lock);
 	if (unlikely(number == MOOR_SRQ_WR_NONE))
 		return -ENOMEM;
-	wqe = ksrq->ring.buf +
-	      ((size_t)(ksrq->head & ksrq->mask) << ksrq->log_stride);
+	wqe = moor_kernel_ring_at(&ksrq->ring,
+				  (size_t)(ksrq->head & ksrq->mask) <<
+				  ksrq->log_stride);
 	err = moor_put_sges((struct moor_sge *)(wqe + 1), wr->sg_list,
 			    wr->num_sge, srq->max_sge);
 	if (unlikely(err))

@@ -31,8 +31,8 @@ static const u8 moor_wc_opcodes[] = {
  */
 struct moor_cqe *moor_cqe_at(const struct moor_kernel_cq *kcq, u32 index)
 {
-	struct moor_cqe *ring = kcq->ring.buf;
-	struct moor_cqe *cqe = &ring[index & (BIT(kcq->log_cqe) - 1)];
+	size_t offset = (index & (BIT(kcq->log_cqe) - 1)) * sizeof(struct moor_cqe);
+	struct moor_cqe *cqe = moor_kernel_ring_at(&kcq->ring, offset);
 	u32 stale = (index >> kcq->log_cqe) & MOOR_PHASE;
 
 	if ((le32_to_cpu(READ_ONCE(cqe->phase)) & MOOR_PHASE) == stale)

@@ -270,7 +270,7 @@ int moor_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 head, first;
 	int err = 0;
 
-	if (unlikely(!wq->ring.buf)) {
+	if (unlikely(!wq->ring.pieces)) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
@@ -321,7 +321,7 @@ int moor_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	u32 head, first;
 	int err = 0;
 
-	if (unlikely(!wq->ring.buf)) {
+	if (unlikely(!wq->ring.pieces)) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}

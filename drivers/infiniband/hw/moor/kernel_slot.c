@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What all queues of the kernel are made of: rings in coherent memory, and
- * doorbell slots. Slots come from page 0 and, when these are used up, from pages
- * that no process has.
+ * Doorbell slots of the kernel's queues. They come from page 0 and, when these are
+ * used up, from pages that no process has.
  */
 
-#include <linux/dma-mapping.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/slab.h>
 
@@ -150,50 +148,4 @@ void moor_kernel_slot_kick(struct moor_dev *mdev,
 	if (unlikely(le32_to_cpu(READ_ONCE(*mdev->doze))) && !moor_is_dead(mdev))
 		writel(1, slot->page->kicks +
 			  slot->number * MOOR_DB_SLOT_SIZE);
-}
-
-/**
- * moor_kernel_ring_alloc - memory for a ring
- * @mdev: device
- * @ring: filled in; zeroed
- * @bytes: size; rounded up to whole pages
- *
- * Return: 0 or -ENOMEM.
- */
-int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
-			   size_t bytes)
-{
-	ring->bytes = ALIGN(bytes, MOOR_PAGE_SIZE);
-	/* Memory may have no piece of this size: no reason for a warning. */
-	ring->buf = dma_alloc_coherent(&mdev->pdev->dev, ring->bytes,
-				       &ring->dma, GFP_KERNEL | __GFP_NOWARN);
-	return ring->buf ? 0 : -ENOMEM;
-}
-
-/**
- * moor_kernel_ring_free - let a ring go
- * @mdev: device
- * @ring: ring that the device does not use any more; may never have been allocated
- */
-void moor_kernel_ring_free(struct moor_dev *mdev, struct moor_kernel_ring *ring)
-{
-	if (!ring->buf)
-		return;
-	dma_free_coherent(&mdev->pdev->dev, ring->bytes, ring->buf, ring->dma);
-	ring->buf = NULL;
-}
-
-/**
- * moor_kernel_ring_describe - describe a ring to the device
- * @ring: ring
- * @xlat: filled in: one leaf, the ring is one piece
- */
-void moor_kernel_ring_describe(const struct moor_kernel_ring *ring,
-			       struct moor_xlat *xlat)
-{
-	*xlat = (struct moor_xlat){
-		.root = cpu_to_le64(ring->dma | MOOR_PTE_PRESENT |
-				    MOOR_PTE_WRITABLE | MOOR_PTE_LEAF),
-		.page_shift = MOOR_MIN_PAGE_SHIFT,
-	};
 }
