@@ -68,6 +68,29 @@ static inline bool responder_has_more(const struct responder *resp)
 	       !half_is_parked(&resp->half);
 }
 
+static inline struct responder_answer *
+responder_answer_at(struct responder *resp, uint32_t index)
+{
+	return &resp->answers[index % NIC_MAX_RD_ATOMIC];
+}
+
+/* An ACK or NAK, which is sent behind the answers that are still to come. */
+static inline void responder_set_due(struct responder *resp, uint8_t syndrome)
+{
+	resp->is_due = true;
+	resp->due = syndrome;
+}
+
+/* The responder gives up at @psn, when all that came before it is answered. */
+static inline void responder_set_fault(struct responder *resp,
+				       const struct responder_fault *fault,
+				       uint32_t psn)
+{
+	resp->fault = *fault;
+	resp->fault.set = true;
+	resp->fault.psn = psn;
+}
+
 /* What came of a packet of a SEND or WRITE. */
 enum placed {
 	PLACED,
