@@ -2,10 +2,10 @@
 /*
  * Usage: lied_to ROUNDS
  *
- * A process on a NIC that lies: makes one of each object, moves data, to and from pages
- * that it has to ask for as well, binds windows, waits for events, asks what there is, and
- * gives it all back. Any call may fail, and
- * any answer be nonsense; but each call comes back, and it ends with status 0.
+ * A process on a NIC that lies: makes one object of each kind, moves data, also to and
+ * from pages on demand, binds windows, waits for events, lists resources, and gives the
+ * objects back. Any call may fail and any answer may be nonsense, but each call must
+ * return; the program ends with status 0.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 #define LENGTH	8192u
 #define WRS	8
-#define WAIT_MS	20	/* for what may never come */
+#define WAIT_MS	20	/* for completions and events that may never come */
 
 static struct pair pair;
 static struct ibv_mw *mw[2];
@@ -34,7 +34,7 @@ static struct ibv_mr *mr, *dm_mr, *paged_mr;
 static uint8_t *memory, *paged;
 static unsigned int completions, events;
 
-/* What is there of completions, for a moment. */
+/* Polls for a moment and counts the completions. */
 static void poll_cq(struct ibv_cq *cq)
 {
 	struct pollfd nothing = {};
@@ -57,7 +57,7 @@ static bool readable(int fd)
 	return poll(&pfd, 1, WAIT_MS) == 1;
 }
 
-/* What is read has to be acknowledged, or destroying waits for it. */
+/* Each event that is read must be acknowledged, or destroying its object blocks. */
 static void take_events(void)
 {
 	struct ibv_async_event event;
@@ -152,7 +152,7 @@ static void move_data(void)
 	poll_cq(pair.b.recv_cq);
 }
 
-/* Either half waits for a page, and all pages go again. */
+/* Has each half of a QP wait for a page, then unmaps the pages. */
 static void page(void)
 {
 	struct request request = {
@@ -197,7 +197,7 @@ static void bind_windows(void)
 	}
 }
 
-/* The driver's lists, which ask the NIC. */
+/* Queries that make the driver ask the NIC. */
 static void look_around(void)
 {
 	struct ibv_qp_init_attr init;
@@ -240,7 +240,7 @@ static void change_all(unsigned int round)
 	poll_cq(pair.b.send_cq);
 }
 
-/* What cannot be given back now goes with the process. */
+/* Gives back half of the objects; errors are ignored. */
 static void give_back(void)
 {
 	int i;
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 	nic_name();
 	printf("ready\n");
 	fflush(stdout);
-	/* From now on it lies. */
+	/* The test has the NIC lie from now on. */
 	if (getchar() == EOF)
 		return 1;
 	make_all();
@@ -289,7 +289,7 @@ int main(int argc, char **argv)
 		change_all(i);
 		take_events();
 	}
-	/* Half of what there is; the rest is for the end. */
+	/* The other objects are left to the end of the process. */
 	give_back();
 	printf("# %u completions, %u events\n", completions, events);
 	return 0;

@@ -2,10 +2,9 @@
 /*
  * Usage: pager
  *
- * Two connected QPs and memory that is paged on demand: touches it, lets pages go, or
- * waits with both halves of a QP for pages that nobody serves, as it is told on standard
- * input. For tests that break the device in between. The words are in the table at the
- * end.
+ * Two connected QPs and memory that is paged on demand. Words on standard input (see
+ * the table at the end) have it touch the memory, unmap pages, or make both halves of a
+ * QP wait for pages that are not served. For tests that break the device in between.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,12 +18,15 @@
 #include "words.h"
 
 #define SIZE	(16 * PAGE)
-#define NONE	99		/* no completion; no status is so high */
+#define NONE	99		/* no completion, or wrong data: above all statuses */
 
 static struct ibv_context *ctx;
 static struct ibv_pd *other_pd;
 static struct pair pair;
-/* Anybody's pages, the same in another domain, and such as nobody serves. */
+/*
+ * Ordinary memory, with MRs of two PDs; memory of a page server that serves on "serve"
+ * alone.
+ */
 static uint8_t *memory, *served;
 static struct ibv_mr *mr, *foreign, *served_mr;
 static uint8_t page[PAGE];
@@ -56,7 +58,7 @@ static int completion(struct side *side)
 	return wait_wc(side->send_cq, &wc) ? (int)wc.status : NONE;
 }
 
-/* What was touched last: how it ended. Success is that the data is there, too. */
+/* The status of the last "touch"; NONE also if its data is not there. */
 static int do_done(void)
 {
 	int status = completion(&pair.a);
@@ -71,7 +73,7 @@ static int do_nothing(void)
 	return ibv_poll_cq(pair.a.send_cq, 1, &wc) || ibv_poll_cq(pair.b.send_cq, 1, &wc);
 }
 
-/* What there was to complete has not succeeded. */
+/* Returns 1 if any request has succeeded. */
 static int do_no_success(void)
 {
 	struct ibv_wc wc;
@@ -99,7 +101,7 @@ static int do_advise(void)
 			     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
 }
 
-/* One half of @b waits for its first page, the other one for its second. */
+/* @b's responder waits for the first served page, its requester for the second. */
 static int do_park(void)
 {
 	struct request remote = {
@@ -120,7 +122,7 @@ static int do_park(void)
 	return err || server_wait(server) ? err : ETIMEDOUT;
 }
 
-/* What both waited for. */
+/* Gives the two pages that @b waits for. */
 static int do_serve(void)
 {
 	server_give(server, served, page);
@@ -135,13 +137,13 @@ static int do_parked_done(void)
 	return status ? status : completion(&pair.b);
 }
 
-/* Nobody has written where he was not to. */
+/* Returns 0 if neither page has been written to. */
 static int do_untouched(void)
 {
 	return memcmp(served, page, PAGE) || memcmp(served + PAGE, page, PAGE);
 }
 
-/* Nothing can be had of the device any more. */
+/* Returns 0 if registering and querying fail with EIO. */
 static int do_gone(void)
 {
 	struct ibv_qp_init_attr init;

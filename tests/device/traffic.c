@@ -2,13 +2,13 @@
 /*
  * Usage: traffic
  *
- * Moves data without a pause while a hundred threads have a registration in
- * progress each and another one held. Says "ready" when all that is under way.
- * Then a line on standard input tells what has become of the device, and it tries
- * whether that is so, lets everything go, and ends with status 0:
+ * Moves data without a pause while a hundred threads have a registration in progress
+ * each and another one held. Says "ready" when all that is under way. Then reads from
+ * standard input what the device should be now, checks that, frees everything, and ends
+ * with status 0:
  *
- *   gone    it is, and calls say EIO
- *   here    it works
+ *   gone    the device has gone, and calls fail with EIO
+ *   here    the device works
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@ static struct pair pair;
 static uint8_t *memory;
 static atomic_bool stop;
 static atomic_ulong transfers, registrations;
-static atomic_int wrong;	/* errno of a registration that may not be */
+static atomic_int wrong;	/* errno of a call that must not fail so */
 
 static struct ibv_mr *reg(uint8_t *addr)
 {
@@ -48,7 +48,7 @@ static void *register_all_the_time(void *arg)
 				wrong = errno;
 			break;
 		}
-		/* On a device that dies under it the old one stands. */
+		/* If the device dies meanwhile, the MR stays as it was. */
 		ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, addr,
 			     LENGTH / 2, 0);
 		if (ibv_dereg_mr(mr))
@@ -58,7 +58,7 @@ static void *register_all_the_time(void *arg)
 	return held;
 }
 
-/* Who has waited for this gets bytes that were sent, or an error. */
+/* Each transfer must bring the bytes that were sent, or end in an error. */
 static void *transfer_all_the_time(void *arg)
 {
 	struct request request = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages over an unreliable connection, of which a port that loses packets takes
- * some. Told line by line: "send N", and "count", which sends a last message and waits
- * for it. Answers what "send" completed; of "count" how many messages arrived whole, in
- * order, and how many did not.
+ * Sends messages over an unreliable connection whose port loses some packets. Reads
+ * lines: "send N" sends messages and prints how many sends have completed; "count"
+ * sends a last message, waits for it, and prints how many messages arrived whole and in
+ * order, and how many arrived otherwise.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static bool send_one(uint32_t imm, uint32_t index, uint32_t length)
 	       !wc.status && wc.wr_id == imm;
 }
 
-/* Each with bytes of its own, to receives of its own. */
+/* Each message has bytes of its own, and a receive. */
 static uint32_t send_all(uint32_t num)
 {
 	uint32_t i, done = 0;
@@ -56,7 +56,7 @@ static uint32_t send_all(uint32_t num)
 	return done;
 }
 
-/* Receives are taken by what arrives, one after the other. */
+/* The n-th message that arrives takes the n-th receive. */
 static void count(void)
 {
 	uint32_t next = 0, good = 0, bad = 0, slot;

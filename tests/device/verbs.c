@@ -2,9 +2,9 @@
 /*
  * Usage: verbs
  *
- * Calls verbs as it is told on standard input, a word a line, and says what came
- * of it: 0 or the errno. For tests that break the device in between. The words
- * are in the table at the end; "reg 100" does it a hundred times.
+ * Reads words from standard input, one a line, calls the verb of that name and prints
+ * the result: 0 or an errno. For tests that break the device in between. The words are
+ * in the table at the end; "reg 100" makes up to a hundred calls.
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ static struct ibv_context *second;
 static uint8_t *buf;
 static int mrs;
 
-/* What has not been made takes no object's place. */
+/* Stores a new object in @place, unless making it failed. */
 #define keep(place, object) ({						\
 	__typeof__(object) object_ = (object);				\
 	object_ ? (*(place) = object_, 0) : errno; })
@@ -179,7 +179,7 @@ static int do_dealloc_pd(void)
 	return ibv_dealloc_pd(second_pd);
 }
 
-/* To itself. */
+/* An address handle of this port itself. */
 static int do_ah(void)
 {
 	struct ibv_ah_attr attr = {
@@ -243,7 +243,7 @@ static int do_complete(void)
 	return err ? err : ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
-/* Is there a CQ event within a moment? EAGAIN: no. */
+/* Returns 0 if a CQ event comes in time, EAGAIN if none does. */
 static int look_for_cq_event(int timeout)
 {
 	struct pollfd pfd = { .fd = channel->fd, .events = POLLIN };
@@ -268,7 +268,7 @@ static int do_no_cq_event(void)
 	return look_for_cq_event(500) == EAGAIN ? 0 : EEXIST;
 }
 
-/* Waits for an asynchronous event; skips others. */
+/* Waits for an asynchronous event of this type; drops others. */
 static int wait_for_event(enum ibv_event_type type)
 {
 	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };

@@ -2,12 +2,11 @@
 /*
  * Usage: fuzz_uverbs [--seconds N] [--calls N] [--processes N] [--seed N]
  *
- * Calls uverbs as no library would: by ioctl() and write(), with valid commands
- * on live objects most of the time, so that the calls reach the driver, and with
- * one field or many of them changed in the others. Half of the processes are
- * ordinary users. All of them register one dma-buf, and move it. Afterwards
- * everything is back, and the NIC moves data; what the kernel says meanwhile ends
- * the VM's run.
+ * Calls uverbs directly, by ioctl() and write(). Most calls are valid commands on live
+ * objects, so that they reach the driver; in the others one field or many are changed.
+ * Half of the processes are ordinary users. All register and move one dma-buf.
+ * Afterwards all memory must be free and the NIC must move data; a warning in the
+ * kernel's log ends the VM's run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +51,10 @@ static uint64_t odd_value(void)
 	case 1:
 		return pick(below(KINDS));
 	case 2:
-		/* The end of what is mapped, and what cannot be written. */
+		/*
+		 * An address at the end of the arena, or in its page that cannot be
+		 * written.
+		 */
 		return (uintptr_t)arena + ARENA - below(64) + (one_in(2) ? 0 : PAGE);
 	default:
 		return next() >> below(64);
@@ -99,19 +101,19 @@ static void change_ioctl(void)
 	case 3:
 		hdr->reserved1 = next();
 		break;
-	case 4:	/* one less */
+	case 4:	/* one attribute less */
 		if (n)
 			call.ioctl.attrs[below(n)] = call.ioctl.attrs[--hdr->num_attrs];
 		break;
-	case 5:	/* one more */
+	case 5:	/* one attribute more */
 		if (n && n < MAX_ATTRS)
 			change_attr(attr(below(24), 8, odd_value()));
 		break;
-	case 6:	/* one twice */
+	case 6:	/* one attribute twice */
 		if (n > 1)
 			call.ioctl.attrs[below(n)] = call.ioctl.attrs[below(n)];
 		break;
-	case 7:	/* what it points to */
+	case 7:	/* a byte of the data that attributes point to */
 		inputs[below(inputs_used + 1)] = next();
 		break;
 	default:
@@ -245,7 +247,10 @@ static size_t choose(void)
 		at = below(total);
 		for (n = 0; at >= ops[n].weight; n++)
 			at -= ops[n].weight;
-		/* Not what needs an object when there is none, nor one too many. */
+		/*
+		 * Skip operations that need an object if there is none, or would make
+		 * one too many.
+		 */
 		if (ops[n].makes != NONE && pool[ops[n].makes].count == POOL)
 			continue;
 		if (ops[n].ends != NONE && !pool[ops[n].ends].count)
@@ -263,7 +268,7 @@ static void open_context(const char *device)
 		_exit(2);
 	memset(pool, 0, sizeof(pool));
 	forget_offsets();
-	/* Before there is a context nothing works. */
+	/* Calls before there is a context: none of them works. */
 	for (i = below(4); i; i--)
 		perform(choose(), one_in(2));
 	if (one_in(4))
@@ -276,14 +281,17 @@ static void open_context(const char *device)
 		count(&stats->binders);
 }
 
-static int first_fd;	/* of a context; below it is what outlives it */
+static int first_fd;	/* of the context's files; those below it stay open */
 
 static void close_context(void)
 {
 	unmap_some();
 	binder_close();
 	close(uverbs_fd);
-	/* Completion channels, and what else came by chance. */
+	/*
+	 * Close completion channels, and other files that changed calls may have
+	 * opened.
+	 */
 	close_range(first_fd, ~0u, 0);
 }
 
@@ -317,7 +325,7 @@ static _Noreturn void fuzz(uint32_t number, const char *device)
 	inputs = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	answers = inputs + 2 * PAGE;
-	/* A page behind it that can be read alone. */
+	/* The page behind the arena can be read only. */
 	if (arena == MAP_FAILED || inputs == MAP_FAILED ||
 	    mprotect(arena + ARENA, PAGE, PROT_READ))
 		_exit(4);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 600
  *
- * Contexts, protection domains and what is asked of the NIC, with each allocation
- * and copy on the way failing in turn. A parent domain has no part in the kernel.
+ * Contexts, protection domains and queries, with each allocation and copy in the kernel
+ * failing in turn. Parent domains do not exist in the kernel.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int close_context(void)
 	return ibv_close_device(other);
 }
 
-/* What maps the device keeps its file open. */
+/* The device's file stays open as long as the device is mapped. */
 static void unmap_device(void)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -63,7 +63,7 @@ static void unmap_device(void)
 		fclose(file);
 }
 
-/* As if the process ended: the kernel takes down everything by itself. */
+/* Opens a context with objects that only closing it frees, as when a process ends. */
 static int open_rich(void)
 {
 	static struct pair rich;
@@ -79,7 +79,7 @@ static int open_rich(void)
 	return 0;
 }
 
-/* No other context may be used any more: it is unmapped too. */
+/* Comes last, for open_rich() unmaps the device for all contexts. */
 static void walk_rich(void)
 {
 	walk(&(struct path){
@@ -94,8 +94,8 @@ static void walk_contexts(void)
 		.name = "open a context", .call = open_context,
 		.works = context_works, .after = close_context,
 		/*
-		 * Of mapping the dozing word; and libibverbs looks elsewhere for a
-		 * file that it cannot open.
+		 * EAGAIN comes from mapping the dozing word, ENOENT from libibverbs,
+		 * which looks elsewhere for a device file that it cannot open.
 		 */
 		.errnos = { EAGAIN, ENOENT },
 	});
@@ -104,7 +104,7 @@ static void walk_contexts(void)
 	});
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 static int query_device(void)
 {
@@ -135,7 +135,7 @@ static int query_qp(void)
 	return ibv_query_qp(pair.a.qp, &attr, IBV_QP_STATE, &init_attr);
 }
 
-/* As ibv_import_device() and so on ask. */
+/* Queries an object like ibv_import_device() and its relatives. */
 static int import(uint16_t object, uint16_t method, int handle, uint16_t answer_attr,
 		  uint16_t size)
 {
@@ -220,7 +220,7 @@ static bool pd_works(void)
 
 	if (!mr)
 		return false;
-	/* Of another PD than the QP's. */
+	/* The MR is of another PD than the QP. */
 	o = ask(&pair, IBV_WR_RDMA_READ, mr->rkey, (uintptr_t)mr->addr, 64);
 	revive(&pair);
 	return o.status == IBV_WC_REM_ACCESS_ERR && !ibv_dereg_mr(mr);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 600
  *
- * dma-bufs with each allocation and copy on the way failing in turn: registering and
- * deregistering those of udmabuf, of the system's heap and of an owner who moves them
- * (tests/kernel/exporter.c), the move itself, and mapping again, on advice and when the
- * NIC asks, which a worker of the kernel's does. What cannot be mapped again then is of
- * no use for good, and whoever wants it is told.
+ * dma-bufs with each allocation and copy in the kernel failing in turn: registering and
+ * deregistering buffers of udmabuf, of the system's heap and of
+ * tests/kernel/exporter.c, which moves them; the move itself; and mapping again, on
+ * advice, or by a worker of the kernel when the NIC asks. An MR that cannot be mapped
+ * again is dead: accesses and advice fail from then on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,11 +27,14 @@
 
 #define SIZE		BUFFER_SIZE
 #define MOST_POINTS	200
-#define MISSES		5	/* in turn, till there is no such point */
+#define MISSES		5	/* this many in turn: the workers have no such point */
 #define PATIENCE	60	/* seconds */
 
 static struct pair home, young;
-/* At work is one buffer, on one pair, with one MR, of all of it from iova 0 on. */
+/*
+ * The buffer in use, its one MR, of all of it from iova 0 on, and the pair that uses
+ * it.
+ */
 static struct buffer b;
 static struct pair *pair;
 static bool moves;
@@ -48,7 +51,7 @@ static int dereg(void)
 	return ibv_dereg_mr(b.mr);
 }
 
-/* Data goes there and comes back, all of it by the NIC, and the process sees it. */
+/* The NIC writes to all of the MR and reads it back, and the process sees the data. */
 static bool served(void)
 {
 	static uint8_t seed;
@@ -83,7 +86,9 @@ static bool fails(enum ibv_wr_opcode opcode, uint8_t *local, uint32_t lkey, uint
 	return as_due;
 }
 
-/* Past libibverbs, which does not ask the kernel. Refused is a success here. */
+/*
+ * Calls the kernel directly, for libibverbs refuses by itself. Returns 0 if it refuses.
+ */
 static int rereg_refused(void)
 {
 	struct ib_uverbs_rereg_mr_resp answer;
@@ -157,7 +162,9 @@ static int close_young(void)
 	return err;
 }
 
-/* Those who answer page requests are made with the first MR that needs them. */
+/*
+ * The workers for page requests are created with a context's first MR that needs them.
+ */
 static void walk_first(void)
 {
 	walk(&(struct path){
@@ -171,7 +178,7 @@ static void walk_first(void)
 static unsigned int command;
 static int due;
 
-/* What is refused is a success here, and gone with it is what the owner was told. */
+/* Returns 0 if the registration is refused as it should be, which undoes @command. */
 static int be_refused(void)
 {
 	int err;
@@ -202,7 +209,7 @@ static void walk_refusing(void)
 		.call = rereg_refused, .works = served, .intact = served, .after = dereg,
 	});
 	for (i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-		/* Where it is pinned, the core makes what it likes of a short list. */
+		/* Where the buffer is pinned, ib_core accepts a short list. */
 		if (!moves && refusals[i].command == EXPORTER_SHORT)
 			continue;
 		command = refusals[i].command;
@@ -367,7 +374,7 @@ static void wait_for_request(const struct paged *before)
 			tap_bail("no page request");
 }
 
-/* Under faults of the worker's: how an access ends, and whether one has hit. */
+/* An access under faults of the workers. Returns its status; @reached: a fault hit. */
 static enum ibv_wc_status access_by(enum way way, unsigned int nth, bool *reached)
 {
 	struct request request = {
@@ -413,7 +420,10 @@ static bool try_access(enum way way, unsigned int nth, bool *reached, bool *refu
 
 	holdings_get(&before);
 	must(reg, ways[way]);
-	/* The workers that do it without faults are who does it next. */
+	/*
+	 * Let workers handle a page request without faults first: they do the next one,
+	 * too.
+	 */
 	owner_must(EXPORTER_MOVE, &b);
 	if (!served())
 		return false;
@@ -431,7 +441,7 @@ static void test_accesses(enum way way)
 	bool reached = false, refused = false, good = true;
 
 	b = buffer_make();
-	/* Another worker may have come first: once more, then. */
+	/* If another worker did the work, no fault was hit: try the point again. */
 	while (good && misses < MISSES && failed < MOST_POINTS) {
 		good = try_access(way, failed + 1, &reached, &refused);
 		misses = reached ? 0 : misses + 1;
@@ -457,7 +467,7 @@ static bool can_move(void)
 	return can;
 }
 
-/* Buffers that somebody has, or -1. */
+/* The number of dma-bufs in the system, or -1. */
 static int buffers(void)
 {
 	FILE *file = fopen("/sys/kernel/debug/dma_buf/bufinfo", "r");
@@ -471,7 +481,7 @@ static int buffers(void)
 	return count;
 }
 
-/* The last user of one may be a worker. */
+/* The last reference to a buffer may be a worker's, so this may take a while. */
 static void expect_buffers(int due)
 {
 	time_t limit = time(NULL) + PATIENCE;

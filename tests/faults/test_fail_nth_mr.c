@@ -27,7 +27,7 @@
 #define PAGE		4096u
 #define SMALL		PAGE
 #define HUGE		(2u << 20)
-/* More leaves than a node has entries: two levels of nodes. */
+/* more leaves than a node holds: the table has two levels of nodes */
 #define SCATTERED	(1100 * PAGE)
 #define NODES		4
 #define LENGTH		2048u
@@ -41,7 +41,7 @@ static struct pair home, away;
 static uint8_t *small, *huge, *scattered;
 static struct ibv_mr *mr;
 
-/* What is registered, and how the wire calls it. */
+/* The MR's memory, and its first byte's address on the wire. */
 static uint8_t *target;
 static size_t target_length;
 static uint64_t target_iova;
@@ -64,7 +64,7 @@ static uint8_t *map_huge(void)
 	return map(HUGE, MAP_HUGETLB);
 }
 
-/* No page of it lies behind the one before it. */
+/* Maps pages of which no two neighbours are physically contiguous. */
 static uint8_t *map_scattered(void)
 {
 	const size_t pages = SCATTERED / PAGE;
@@ -99,7 +99,7 @@ static bool has_iommu(void)
 	return found;
 }
 
-/* Does it arrive, at both ends? */
+/* Does a WRITE to the MR arrive at both of its ends? */
 static bool moves(struct pair *pair, uint32_t rkey, uint8_t *memory, size_t length,
 		  uint64_t iova)
 {
@@ -161,9 +161,9 @@ static void walk_reg(const char *name)
 }
 
 /*
- * Free table nodes are kept for the next table. So that the next one has to
- * allocate its own, they are used up here: until a registration passes more
- * points than one that found some.
+ * The driver keeps free table nodes for the next table. These MRs use them up, so that
+ * the next table has to allocate all of its nodes: until a registration passes more
+ * fault points than one that still found free nodes.
  */
 static struct ibv_mr *held[MAX_HELD];
 static int num_held;
@@ -193,7 +193,7 @@ static void release_nodes(void)
 			tap_bail("ibv_dereg_mr: %s", strerror(errno));
 }
 
-/* Levels of the table of the only MR of that length. */
+/* The levels of the table of the only MR of that length. */
 static int levels(size_t length)
 {
 	char line[256];
@@ -211,7 +211,7 @@ static int levels(size_t length)
 	return n;
 }
 
-/* ---- registering by ioctl(), which this libibverbs does not do yet ---- */
+/* ---- registering by ioctl(), which libibverbs does not use yet ---- */
 
 #define METHOD_REG_MR	5	/* newer than the headers */
 
@@ -293,7 +293,7 @@ static void walk_registering(void)
 	release_nodes();
 }
 
-/* Nobody has mapped it: refused, and the page that it was for is looked for. */
+/* Nothing is mapped there: refused, after the kernel has tried to fault the page in. */
 static int reg_hole(void)
 {
 	if (reg())
@@ -383,7 +383,10 @@ static bool rereg_works(void)
 		     moved ? scattered : small, moved ? SCATTERED : SMALL);
 }
 
-/* Nothing pinned and no key differs: still it may be the one or the other. */
+/*
+ * Called if holdings are as before: the rereg may have taken effect all the same, or
+ * not.
+ */
 static bool rereg_intact(void)
 {
 	return reads(&home, small, SMALL) || rereg_works();

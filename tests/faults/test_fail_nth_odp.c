@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 900
  *
- * On-demand paging with each allocation and copy on the way failing in turn: registering
- * and re-registering, advice, which makes the branches of the table and has the pages
- * come, memory that goes, and page requests, which a worker of the kernel's answers.
+ * On-demand paging with each allocation and copy in the kernel failing in turn:
+ * registering and re-registering; advice, which makes branches of the table and faults
+ * pages in; memory that is unmapped; and page requests, which a worker of the kernel
+ * answers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #define SIZE		(4 * PAGE)
 #define LENGTH		2048u
 #define MOST_POINTS	200
-#define MISSES		5	/* in turn, till there is no such point */
+#define MISSES		5	/* this many in turn: the workers have no such point */
 
 static struct pair home;
 static uint8_t *memory;
@@ -31,7 +32,7 @@ static struct ibv_mr *mr;
 static bool implicit;
 static unsigned int access_flags;
 
-/* ---- registering, and another kind of registration ---- */
+/* ---- registering, and re-registering as paged or pinned ---- */
 
 static int reg(void)
 {
@@ -46,7 +47,7 @@ static int dereg(void)
 	return ibv_dereg_mr(mr);
 }
 
-/* A page is asked for, at both ends, and data arrives. */
+/* Data arrives, by page requests at both ends. */
 static bool works(void)
 {
 	uint8_t *last = memory + SIZE - LENGTH;
@@ -128,7 +129,7 @@ static int have_pages(void)
 	return err;
 }
 
-/* One between two that stay: the process's mapping becomes two. */
+/* Unmaps a page between two others: the process's mapping is split in two. */
 static int let_go(void)
 {
 	return munmap(memory + PAGE, PAGE) ? errno : 0;
@@ -166,7 +167,7 @@ static void walk_pages(void)
 
 /* ---- page requests ---- */
 
-/* Memory that is short once is no error: the fault is tried again. */
+/* Memory that is short once is no error: the worker tries the fault again. */
 static void test_page_requests(void)
 {
 	struct holdings before, after;
@@ -174,7 +175,7 @@ static void test_page_requests(void)
 
 	must(reg, "register");
 	holdings_get(&before);
-	/* Another worker may have come first: once more, then. */
+	/* If another worker did the work, no fault was hit: try the point again. */
 	while (misses < MISSES && failed < MOST_POINTS) {
 		forget_pages();
 		if (!works())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 600
  *
- * Completion queues, queue pairs and address handles, with each allocation and
- * copy on the way failing in turn.
+ * Completion queues, queue pairs and address handles, with each allocation and copy in
+ * the kernel failing in turn.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static struct ibv_qp *new_qp(struct ibv_cq *queue)
 	return ibv_create_qp(pair.pd, &attr);
 }
 
-/* A QP that is in error completes what is posted: enough to see the CQ live. */
+/* A receive posted to a QP in ERR is flushed, which shows that the CQ works. */
 static bool completes(struct ibv_qp *qp, struct ibv_cq *queue)
 {
 	struct side side = { .send_cq = queue, .recv_cq = queue, .qp = qp };
@@ -93,7 +93,7 @@ static bool cq_works(void)
 	struct ibv_qp *qp = cq_ctx == ctx ? new_qp(cq) : NULL;
 	bool good;
 
-	/* A context of its own has no PD. */
+	/* The second context has no PD of its own. */
 	if (cq_ctx != ctx)
 		return !ibv_req_notify_cq(cq, 0);
 	good = qp && completes(qp, cq);
@@ -159,7 +159,7 @@ static void walk_cqs(void)
 		.name = "destroy a CQ", .before = create_cq, .call = destroy_cq,
 		.intact = cq_works, .late = true, .again = ENOENT,
 	});
-	/* Doorbell pages are made and mapped with the first. */
+	/* A context's first CQ allocates and maps doorbell pages. */
 	walk(&(struct path){
 		.name = "create the first CQ of a context", .before = open_for_cq,
 		.call = create_cq, .works = cq_works, .after = close_after_cq,
@@ -204,7 +204,7 @@ static bool qp_works(void)
 	return completes(qp, cq);
 }
 
-/* After destroying it failed: it is there, and to be destroyed from RESET. */
+/* If destroying it failed, the QP still exists and can be destroyed from RESET. */
 static bool qp_is_there(void)
 {
 	struct side side = { .qp = qp };
@@ -212,7 +212,7 @@ static bool qp_is_there(void)
 	return qp_works() && !modify_to(&side, IBV_QPS_RESET);
 }
 
-/* The pair's own, on its way up. */
+/* The state change that is tried, of the pair's QP a. */
 static enum ibv_qp_state lower, upper;
 
 static int go_up(void)

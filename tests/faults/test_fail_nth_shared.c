@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 600
  *
- * Shared receive queues, XRC domains and what is in these, with each allocation and
- * copy on the way failing in turn.
+ * Shared receive queues, XRC domains and the objects in these, with each allocation and
+ * copy in the kernel failing in turn.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 static struct pair pair;
 static struct ibv_context *ctx;
-static struct ibv_cq *cq;		/* of everything here */
+static struct ibv_cq *cq;		/* used by all objects of this test */
 static struct ibv_srq *srq;
 
 /* ---- messages ---- */
@@ -52,7 +52,7 @@ static bool post_to(struct ibv_qp *qp, uint32_t srqn)
 	return !ibv_post_send(qp, &wr, &bad);
 }
 
-/* A message from @qp is received with the SRQ; whose number a QP without XRC ignores. */
+/* Does a message from @qp arrive by the SRQ? @srqn is used by XRC QPs alone. */
 static bool arrives(struct ibv_qp *qp, uint32_t srqn)
 {
 	static uint8_t seed;
@@ -86,7 +86,7 @@ static int destroy_srq(void)
 	return ibv_destroy_srq(srq);
 }
 
-/* By a QP that is its own peer. */
+/* Tries the SRQ with a QP that is connected to itself. */
 static bool srq_works(void)
 {
 	struct ibv_qp_init_attr attr = {
@@ -245,7 +245,7 @@ static int destroy_requester(void)
 	return ibv_destroy_qp(requester.qp);
 }
 
-/* A requester's way to RTR takes less than that of others. */
+/* An XRC requester takes fewer attributes on its way to RTR than other QPs. */
 static int requester_to_rtr(void)
 {
 	struct ibv_qp_attr attr = {
@@ -262,7 +262,7 @@ static int requester_to_rtr(void)
 			     IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
 }
 
-/* From the requester through the target to the SRQ. */
+/* Sends a message from the requester through the target to the SRQ. */
 static bool xrc_works(void)
 {
 	uint32_t srqn;

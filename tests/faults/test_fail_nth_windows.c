@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 600
  *
- * Windows, on-NIC memory, and the questions who holds an MR and why there is
- * none, with each allocation and copy on the way failing in turn. A null MR has
- * no part in the kernel.
+ * Windows, on-NIC memory, and the queries of moordv.h (which windows hold an MR, why a
+ * registration failed), with each allocation and copy in the kernel failing in turn.
+ * Null MRs do not exist in the kernel.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -143,7 +143,7 @@ static void walk_dm(void)
 	walk(&(struct path){
 		.name = "allocate on-NIC memory", .call = alloc_dm, .works = dm_works,
 		.after = free_dm,
-		/* Of mapping it. */
+		/* Mapping the memory fails with this. */
 		.errnos = { EAGAIN },
 	});
 	walk(&(struct path){
@@ -162,7 +162,7 @@ static void walk_dm(void)
 	must(free_dm, "free on-NIC memory");
 }
 
-/* ---- questions ---- */
+/* ---- queries of moordv.h ---- */
 
 static int (*query_windows)(struct ibv_mr *mr, struct moor_window *windows,
 			    uint32_t max, uint32_t *bound);
@@ -233,7 +233,7 @@ static void walk_dump(const char *name, int command)
 		tap_bail("%s", name);
 	walk(&(struct path){
 		.name = name, .call = dump, .works = dump_answers,
-		/* Of the socket, and of what comes back through it. */
+		/* Of the socket itself, and of receiving its message. */
 		.errnos = { ENFILE, ENOBUFS },
 	});
 }

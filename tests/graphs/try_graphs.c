@@ -3,23 +3,23 @@
  * Usage: try_graphs [--seconds N] [--seed N] [--share N | --objects N] [--deep] [--first]
  *		      [--end NAME]... [GRAPH...]
  *
- * Graphs of objects that a process leaves behind, in each way in which a process or
- * a NIC can end: those of few related objects (see enumerate.c), and large ones at
- * random until the time is over. After each batch nothing may be left of it, and the kernel may
- * not have complained. Of a batch that fails, the graph that does it is looked for,
- * made as small as can be and shown: given as an argument it is tried alone. The step
- * "kernel" stands for objects of a user in the kernel, for which tests/kernel has to be
+ * Makes graphs of objects in a process and ends the process or the NIC in each possible
+ * way: all graphs of few related objects (see enumerate.c), then random large ones
+ * until the time is over. After each batch nothing of it may be left, and the kernel
+ * must not have complained. If a batch fails, the graph at fault is searched for, made
+ * as small as possible and shown; given as an argument it is tried alone. The step
+ * "kernel" stands for objects of a kernel client, for which tests/kernel has to be
  * loaded.
  *
- *   --seconds N   after these no more random ones (default 60)
- *   --seed N      of the random ones and of who ends how (default: the time)
- *   --share N     of the graphs of which a share is enough, one in so many, by the
- *                 seed and other ones in each pass (default 1: all)
- *   --objects N   instead, all graphs of up to so many objects, of whatever kinds
- *   --deep        count slab objects after each, which takes a second
- *   --first       the first batch that fails ends it, and nobody looks for the graph
- *   --end NAME    only these ends: exit, kill, close, heir (another process has the
- *                 files open, too), unbind, remove, reset, and with scripts/vm
+ *   --seconds N   start no more random graphs after that time (default 60)
+ *   --seed N      of random graphs and of how batches end (default: the time)
+ *   --share N     of the graphs of shared rules try one in N, chosen by the
+ *                 seed, and others in each pass (default 1: all)
+ *   --objects N   instead, all graphs of up to N objects, of any kinds
+ *   --deep        count slab objects after each batch, which takes a second
+ *   --first       stop at the first batch that fails, without the search
+ *   --end NAME    only these ends: exit, kill, close, heir (a child also has the
+ *                 files open), unbind, remove, reset, and with scripts/vm
  *                 --control fail, fail_making, dead
  */
 #include <errno.h>
@@ -38,10 +38,10 @@
 #include "residue.h"
 #include "tap.h"
 
-#define MAX_FAILURES	5	/* after that it is known to be bad */
+#define MAX_FAILURES	5	/* give up after so many */
 #define MAX_ENDS	16
-#define RANDOM_BATCH	16	/* large ones */
-#define ROUND		12	/* batches between looks at slabs, which take a second */
+#define RANDOM_BATCH	16	/* graphs in a batch of large ones */
+#define ROUND		12	/* batches between counts of slab objects */
 #define WHY		256
 
 static struct {
@@ -51,7 +51,7 @@ static struct {
 	unsigned int num_ends;
 } options = { .seconds = 60, .share = 1 };
 
-/* What came of an end: of options.end[] that has the same index. */
+/* The results of an end: the one with the same index in options.end[]. */
 struct score {
 	unsigned int graphs, batches, failures;
 };
@@ -67,19 +67,19 @@ static struct score *score_of(const struct end *end)
 	return &scores[i];
 }
 
-/* Graphs that come to one end together. */
+/* Graphs of one process, which end together. */
 struct batch {
 	const struct end *end;
 	unsigned int chance, count;
 	struct graph graph[MAX_BATCH];
 };
 
-/* The one that is filled, and those since slab objects were counted. */
+/* The batch that is being filled, and those since slab objects were last counted. */
 static struct batch batch, round[ROUND];
 static unsigned int batches, in_round, failures;
 static long objects;
 
-/* @deep: slab objects are counted as well. */
+/* Does nothing of a batch stay behind? @deep: count slab objects as well. */
 static bool survives(const struct batch *tried, bool deep, char why[WHY])
 {
 	long before = deep ? residue_objects() : 0, more = 0;
@@ -92,14 +92,16 @@ static bool survives(const struct batch *tried, bool deep, char why[WHY])
 		snprintf(why, WHY, "%ld slab objects more", more);
 	if (good && more <= 0)
 		return true;
-	/* What is lost now is not to be held against the next. */
+	/*
+	 * Start anew, so that what was lost now does not count against the next batch.
+	 */
 	nic_unbind();
 	nic_bind();
 	nic_bring_up();
 	return false;
 }
 
-/* Without any step that it fails without, too. */
+/* Leaves out each step without which the graph still fails. */
 static void shrink(struct batch *one, bool deep, char why[WHY])
 {
 	struct batch less = *one;
@@ -116,7 +118,7 @@ static void shrink(struct batch *one, bool deep, char why[WHY])
 	}
 }
 
-/* Takes one half of a batch, if it fails without the other. */
+/* Replaces a batch by one of its halves if that fails alone. */
 static bool halve(struct batch *tried, bool deep, char why[WHY])
 {
 	struct batch half = *tried;
@@ -135,7 +137,7 @@ static bool halve(struct batch *tried, bool deep, char why[WHY])
 	return true;
 }
 
-/* One of a batch is at fault, or several together are. */
+/* Looks for the one graph at fault; several may fail only together. */
 static void find_culprit(struct batch *tried, bool deep, char why[WHY])
 {
 	while (tried->count > 1 && halve(tried, deep, why))
@@ -162,7 +164,7 @@ static void show_culprit(const struct batch *bad, bool deep, char why[WHY])
 	fflush(stdout);
 }
 
-/* So that who finds the machine dead sees what it was doing. */
+/* If the machine dies, its log says which batch it was. */
 static void note(const struct batch *next)
 {
 	char text[GRAPH_TEXT];
@@ -176,7 +178,7 @@ static void note(const struct batch *next)
 	close(fd);
 }
 
-/* Slab objects, for which all of a round has to account. */
+/* Counts slab objects. If there are more, tries the batches of the round one by one. */
 static void end_round(void)
 {
 	unsigned int i, count = in_round;
@@ -193,7 +195,7 @@ static void end_round(void)
 		score_of(round[i].end)->failures++;
 		show_culprit(&round[i], true, why);
 	}
-	/* A pool may have grown, once. */
+	/* Caches or pools may have grown once: count from here on. */
 	objects = residue_objects();
 }
 
@@ -221,7 +223,7 @@ static void end_batch(unsigned int which)
 		end_round();
 }
 
-/* All small ones, batch by batch, each batch with an end that follows the last. */
+/* One pass over all small graphs: batch by batch, with the ends in turn. */
 struct pass {
 	unsigned int which, graphs;
 	bool stopped;
@@ -239,7 +241,7 @@ static bool collect(const struct graph *graph, void *arg)
 	return !pass->stopped;
 }
 
-/* Pass @number, from 0 on. */
+/* Pass @number, counted from 0. */
 static void try_all(unsigned int number, time_t start)
 {
 	const struct plan plan = {
@@ -252,7 +254,7 @@ static void try_all(unsigned int number, time_t start)
 	end_batch(pass.which);
 	tap_diag("pass %u of %u: %u of %u small graphs, %ld s", number + 1, options.num_ends,
 		 pass.graphs, total, (long)(time(NULL) - start));
-	/* What a pass has left out by mistake later ones do not make good. */
+	/* Only the first pass checks that no graph was left out. */
 	if (!number)
 		tap_ok(!pass.stopped && (options.share > 1 || pass.graphs == total),
 		       "%u of the %u small graphs come to an end", pass.graphs, total);
@@ -343,7 +345,10 @@ static void parse_options(int argc, char **argv)
 			options.end[options.num_ends++] = &ends[option];
 }
 
-/* Who looks for the culprit of a warning has to outlive it; scripts/vm sees it later. */
+/*
+ * A warning must not panic the kernel while its culprit is searched for; scripts/vm
+ * reports it at the end.
+ */
 static void outlive_warnings(void)
 {
 	int fd = open("/proc/sys/kernel/panic_on_warn", O_WRONLY | O_CLOEXEC);
@@ -365,7 +370,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	holdings_open();
 	tap_diag("seed %u", options.seed);
-	/* Caches are filled by what comes first. */
+	/* The first graph fills caches, so it is not counted. */
 	batch = (struct batch){ .end = end_by_name("exit"), .count = 1 };
 	graph_random(&batch.graph[0], 1);
 	survives(&batch, false, why);
@@ -376,7 +381,7 @@ int main(int argc, char **argv)
 		try_given(argv + optind, argc - optind);
 		return tap_done();
 	}
-	/* In each pass a graph comes to another end, as long as one more fits in. */
+	/* As many passes as there is time for; in each a graph meets another end. */
 	do {
 		try_all(pass++, start);
 		took = time(NULL) - start;

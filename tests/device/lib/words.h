@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A program that does on standard input's word what a test wants of it. */
+/* A program that is driven by words on its standard input. */
 #ifndef WORDS_H
 #define WORDS_H
 
@@ -7,12 +7,12 @@
 
 struct word {
 	const char *name;
-	int (*call)(void);		/* 0, or an errno or whatever it means */
+	int (*call)(void);		/* 0, an errno or another number */
 };
 
 /*
- * Says "ready", and then for each line what came of it: "reg" calls it once, "reg 100" a
- * hundred times, if it does not fail before.
+ * Says "ready"; then for each line prints what the word's call returned. "reg" makes
+ * the call once, "reg 100" up to a hundred times, until it fails.
  */
 void words_follow(const struct word *words, size_t count);
 

@@ -16,7 +16,10 @@ static int nth_fd = -1;
 static const struct {
 	const char *file, *value;
 } settings[] = {
-	/* What may sleep and what goes to processes fails as well. */
+	/*
+	 * Make allocations that may sleep, and those of memory for processes, fail as
+	 * well.
+	 */
 	{ DEBUGFS "/failslab/ignore-gfp-wait", "N" },
 	{ DEBUGFS "/fail_page_alloc/ignore-gfp-wait", "N" },
 	{ DEBUGFS "/fail_page_alloc/ignore-gfp-highmem", "N" },
@@ -72,9 +75,12 @@ unsigned int fault_disarm(void)
 	char text[16] = "";
 	ssize_t length;
 
-	/* Reading is a point too: if it was the one, none was before it. */
+	/*
+	 * Reading is a fault point itself: if the read failed, no earlier point was
+	 * hit.
+	 */
 	length = pread(nth_fd, text, sizeof(text) - 1, 0);
-	/* So is writing, which fails only when nothing is armed any more. */
+	/* Writing is one too; it fails only while the fault has not hit yet. */
 	while (pwrite(nth_fd, "0", 1, 0) != 1)
 		if (errno != EFAULT)
 			tap_bail("fail-nth: %s", strerror(errno));

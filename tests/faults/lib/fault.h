@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Faults that the kernel injects into what the calling thread does. */
+/* Fault injection into what the calling thread does in the kernel. */
 #ifndef FAULT_H
 #define FAULT_H
 
@@ -11,12 +11,12 @@
 bool fault_setup(void);
 
 /*
- * From here on the @nth point fails of those at which the kernel can fail for
- * this thread: allocations from slabs, of pages, and copies from and to it.
+ * Makes the @nth fault point of this thread fail from now on: an allocation from a slab
+ * or of pages, or a copy from or to the process.
  */
 void fault_arm(unsigned int nth);
 
-/* Returns how many points are left to the one that was to fail; 0: it has. */
+/* Returns how many points were left before the armed one; 0: it was hit. */
 unsigned int fault_disarm(void);
 
 #endif /* FAULT_H */

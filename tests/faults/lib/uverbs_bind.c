@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Binding is no call but a work request (HWI 6.7, 10). A QP that is in no pool takes
- * it; changed calls may hit it all the same, and then nothing is bound any more until
- * there is another context. So may a map: doorbells are written at random too.
+ * Windows are bound by work requests, not by calls (HWI 6.7, 10), so this posts to a QP
+ * that is in no pool. Changed calls may hit that QP all the same, and so may doorbell
+ * writes at random through a mapping: then nothing is bound until there is another
+ * context.
  */
 #include <errno.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-/* The status of the next CQE, or -1. */
+/* Waits for the next CQE. Returns its status, or -1. */
 static int completion(void)
 {
 	struct moor_cqe *cqe = (struct moor_cqe *)binder.rings +
@@ -159,7 +160,10 @@ static struct moor_sq_wqe *new_wqe(uint8_t opcode)
 	return wqe;
 }
 
-/* Rings. 0; or EREMOTEIO if the NIC refused, after which the QP starts anew. */
+/*
+ * Rings the doorbell and waits. Returns 0; or EREMOTEIO if the NIC refused the request,
+ * after which the QP is reset.
+ */
 static int post(void)
 {
 	int status;
@@ -174,7 +178,7 @@ static int post(void)
 	return status ? EREMOTEIO : 0;
 }
 
-/* The binding of type 2 ended with the QP's reset (HWI DYN-11). */
+/* The QP's reset has unbound all windows of type 2 (HWI DYN-11). */
 static void note_reset(void)
 {
 	uint32_t i;
@@ -197,7 +201,7 @@ static int post_bind(struct object *mw, const struct moor_wqe_bind *bind)
 	return err;
 }
 
-/* The consumer byte alone is ours to choose. */
+/* A key is the consumer's in its lowest byte alone. */
 static uint32_t next_key(uint32_t key)
 {
 	return (key & ~0xffu) | ((key + 1) & 0xff);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What builders of calls share, and the builders. */
+/* The functions that build calls, and what they share. */
 #ifndef UVERBS_BUILD_H
 #define UVERBS_BUILD_H
 
@@ -7,10 +7,10 @@
 
 #include "uverbs_call.h"
 
-/* Somewhere in the arena. */
+/* A random address in the arena. */
 uint64_t memory(void);
 
-/* An ioctl, and its attributes one by one. */
+/* Begin an ioctl(), and add its attributes one by one. */
 void method(uint16_t object, uint16_t id);
 void attr_new(uint16_t id);
 void attr_in(uint16_t id, const void *data, uint16_t len);
@@ -19,8 +19,8 @@ void attr_u32(uint16_t id, uint32_t value);
 void attr_u64(uint16_t id, uint64_t value);
 
 /*
- * A command of write(). @core begins with the address of its answer, if it has
- * one; returns where that will be.
+ * Builds a command for write(). @core begins with the address of the answer, if there
+ * is one. Returns where the answer will be.
  */
 void *command(uint32_t number, const void *core, size_t core_size,
 	      const void *driver, size_t driver_size, size_t answer_size);
@@ -86,7 +86,7 @@ struct qp_answer {
 	struct moor_create_qp_resp driver;
 };
 
-/* Of them those that are not left to chance. */
+/* The same calls with arguments that are not random. */
 const struct cq_answer *put_create_cq(uint64_t ring, uint8_t log_cqe, int channel);
 const struct qp_answer *put_create_qp(const struct moor_create_qp_req *req, uint32_t pd,
 				      uint32_t send_cq, uint32_t recv_cq);
@@ -98,7 +98,7 @@ int map_something(void);
 /* uverbs_bind.c */
 int bind_some(void);
 int unbind_some(void);
-/* A PD for memory: often the one whose MRs and windows can be bound. */
+/* A PD for new memory: often the one whose MRs and windows can be bound. */
 uint32_t pick_pd(void);
 
 /* uverbs_post.c */

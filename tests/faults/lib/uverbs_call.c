@@ -36,7 +36,7 @@ bool one_in(uint32_t n)
 	return below(n) == 0;
 }
 
-/* ---- what there is to call with ---- */
+/* ---- arguments of calls ---- */
 
 uint32_t pick(enum kind kind)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Calls of uverbs, valid ones, for the fuzzer to make and to change. */
+/* Valid calls of uverbs, which the fuzzer makes as they are or changed. */
 #ifndef UVERBS_CALL_H
 #define UVERBS_CALL_H
 
@@ -17,14 +17,14 @@
 
 enum kind { PD, CQ, QP, MR, MW, AH, DM, CHANNEL, KINDS, NONE = KINDS };
 
-/* What a call has made: of memory more than its handle is needed. */
+/* An object that a call has made. For memory more than its handle is needed. */
 struct object {
 	uint32_t handle;
 	uint32_t key;		/* MRs, windows */
 	uint32_t type;		/* windows: 1 or 2 */
-	bool bound;		/* windows, as far as is known here */
-	uint64_t start;		/* MRs: the first byte as a key names it */
-	uint32_t advisable_in;	/* MRs of the dma-buf: 1 + the handle of the PD */
+	bool bound;		/* of a window, as far as is known here */
+	uint64_t start;		/* of an MR: its first byte's address under the key */
+	uint32_t advisable_in;	/* of an MR of the dma-buf: 1 + the handle of its PD */
 };
 
 struct pool {
@@ -33,13 +33,13 @@ struct pool {
 };
 
 extern struct pool pool[KINDS];
-extern uint8_t *arena;			/* to be registered, and for rings */
+extern uint8_t *arena;			/* memory to be registered and for rings */
 extern uint8_t *inputs, *answers;	/* what attributes point to */
 extern size_t inputs_used, answers_used;
 extern uint64_t random_state;
-extern int gid_index;			/* of a GID of the NIC's own */
+extern int gid_index;			/* of a GID that the NIC itself has */
 extern uint8_t gid[16];
-extern uint32_t picked;			/* by pick(), the last one */
+extern uint32_t picked;			/* index of what pick() picked last */
 
 extern int uverbs_fd;			/* of the context */
 
@@ -48,7 +48,7 @@ uint32_t below(uint32_t n);
 bool one_in(uint32_t n);
 uint32_t pick(enum kind kind);
 
-/* What a builder makes. */
+/* The call that a builder builds. */
 struct call {
 	bool by_write;
 	/* write() */
@@ -59,28 +59,28 @@ struct call {
 		struct ib_uverbs_ioctl_hdr hdr;
 		struct ib_uverbs_attr attrs[MAX_ATTRS + 1];
 	} ioctl;
-	const uint32_t *handle;		/* where a new one will be */
+	const uint32_t *handle;		/* where the handle of the new object will be */
 	const uint32_t *key;		/* likewise, or NULL */
 	const uint64_t *offset;		/* where an offset for mmap() will be */
-	struct object made;		/* the rest of what is made */
+	struct object made;		/* the other members of the new object */
 };
 
 extern struct call call;
 
-/* Forgets the call before, for a builder to fill in. */
+/* Clears the call, before a builder fills it in. */
 void begin(void);
-/* 0 or an errno. */
+/* Issues the call. Returns 0 or an errno. */
 int issue(void);
 
 struct ib_uverbs_attr *attr(uint16_t id, uint16_t len, uint64_t data);
 
-/* A builder, how often it is chosen, and what comes and goes by it. */
+/* An operation: its builder, how often it is chosen, what kind it makes or ends. */
 struct op {
 	const char *name;
 	void (*build)(void);		/* NULL: @act */
 	uint32_t weight;
 	enum kind makes, ends;
-	int (*act)(void);		/* what is no call of uverbs; 0 or an errno */
+	int (*act)(void);		/* instead of a builder; 0 or an errno */
 };
 
 enum { OP_GET_CONTEXT, OP_GET_CONTEXT_IOCTL, OP_ALLOC_PD, OP_CREATE_CQ, OP_OTHERS };
@@ -88,19 +88,19 @@ enum { OP_GET_CONTEXT, OP_GET_CONTEXT_IOCTL, OP_ALLOC_PD, OP_CREATE_CQ, OP_OTHER
 extern const struct op ops[];
 extern const size_t num_ops;
 
-/* uverbs_map.c: mappings of the device, at offsets that it gave. */
+/* uverbs_map.c: mappings of the device, at offsets that calls have returned. */
 void keep_offset(uint64_t offset);
 void forget_offsets(void);
 void unmap_some(void);
 
 /*
- * uverbs_dmabuf.c: a buffer that is there before the processes are; returns the
- * first file descriptor that it does not need.
+ * uverbs_dmabuf.c: the dma-buf, made before the processes start. Returns the first file
+ * descriptor above those that it needs.
  */
 int dmabuf_open(void);
 void dmabuf_close(void);
 
-/* uverbs_bind.c: a QP beside the others, for windows to be bound by. */
+/* uverbs_bind.c: a QP of its own, by which windows are bound. */
 bool binder_open(void);
 void binder_close(void);
 

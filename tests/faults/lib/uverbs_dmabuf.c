@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One buffer that all processes register and move; no call writes to it. */
+/* One dma-buf, which all processes register and move; no call writes to it. */
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 
@@ -41,7 +41,10 @@ void build_reg_dmabuf(void)
 	call.made.advisable_in = pd + 1;
 }
 
-/* The first byte of a buffer's MR, if there is one: it is mapped as a whole. */
+/*
+ * Advice for the first byte of an MR of the dma-buf, if there is one: a dma-buf is
+ * mapped as a whole.
+ */
 void build_advise_mr(void)
 {
 	struct ib_uverbs_sge sge = { .length = 1, .lkey = next() };

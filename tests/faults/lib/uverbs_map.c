@@ -26,7 +26,7 @@ void forget_offsets(void)
 
 static void unmap(uint32_t slot)
 {
-	/* All of it, or only its first page. */
+	/* Either the whole mapping or its first page alone. */
 	if (maps[slot].addr)
 		munmap(maps[slot].addr, one_in(4) ? PAGE : maps[slot].size);
 	maps[slot].addr = NULL;
@@ -41,7 +41,10 @@ void unmap_some(void)
 			unmap(i);
 }
 
-/* Maps an offset that was given or any other, and writes where that is possible. */
+/*
+ * Maps a page at an offset that a call returned, or at a random one, and writes to it
+ * if that is possible.
+ */
 int map_something(void)
 {
 	uint64_t offset = one_in(6) ? below(64) * PAGE : offsets[below(OFFSETS)];

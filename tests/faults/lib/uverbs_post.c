@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel's own users have is not for processes: they ring their queues
- * themselves, and what uverbs would post or poll for them is refused. A REG_MR of theirs
- * would carry DMA addresses.
+ * The calls by which uverbs posts and polls on behalf of a process. They must be
+ * refused: processes ring their queues themselves, and a REG_MR would carry DMA
+ * addresses.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "uverbs_build.h"
 
-#define REG_MR	0x20	/* enum ib_wr_opcode: no number of a process's */
+#define REG_MR	0x20	/* enum ib_wr_opcode: a work request for kernel clients only */
 
 static void build_post_send(void)
 {
@@ -44,7 +44,7 @@ static void build_poll_cq(void)
 		sizeof(struct ib_uverbs_poll_cq_resp) + sizeof(struct ib_uverbs_wc));
 }
 
-/* Has no answer: what stands in its place is the CQ. */
+/* Has no answer: its structure begins with the CQ instead of an address. */
 static void build_req_notify_cq(void)
 {
 	struct ib_uverbs_req_notify_cq core = { .cq_handle = pick(CQ) };

@@ -130,7 +130,7 @@ void build_query_qp(void)
 	COMMAND(QUERY_QP, core, sizeof(struct ib_uverbs_query_qp_resp));
 }
 
-/* To @state: a step up, if the QP is where it can be made, or all the way down. */
+/* To @state: one step up, if the QP is in the state below, or down to RESET. */
 void put_modify_qp(uint32_t qp, uint32_t state, uint32_t peer)
 {
 	static const uint32_t masks[] = {

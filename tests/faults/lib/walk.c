@@ -10,16 +10,16 @@
 #include "tap.h"
 #include "walk.h"
 
-/* More than any path has: one that goes on for ever is to end. */
+/* More points than any path has, so that a walk without end is stopped. */
 #define MANY	20000
 
-/* Over all paths. */
+/* Sums over all paths. */
 static unsigned int all_points, all_failures;
 
-/* What one path came to. */
+/* The results of one path. */
 struct score {
 	unsigned int failures;		/* calls that failed */
-	unsigned int late;		/* of them, those that took effect */
+	unsigned int late;		/* of these, calls that took effect */
 	int seen[WALK_ERRNOS + 2];
 };
 
@@ -47,7 +47,7 @@ static void note_errno(struct score *score, int err)
 	}
 }
 
-/* After an error: everything is as before the call, and now it succeeds. */
+/* After an error everything is as before the call, and the same call succeeds now. */
 static bool recovers(const struct path *path, unsigned int nth, int err,
 		     const struct holdings *held, struct score *score)
 {
@@ -92,7 +92,7 @@ void must(int (*call)(void), const char *what)
 		tap_bail("%s, without a fault: %s", what, strerror(err));
 }
 
-/* One point; @more is false if there was none any more. */
+/* Tries the @nth point of a path; @more is false if the path has fewer points. */
 static bool try_point(const struct path *path, unsigned int nth, struct score *score,
 		      bool *more)
 {
@@ -166,7 +166,7 @@ void walk(const struct path *path)
 		}
 	}
 	list_errnos(&score, errnos, sizeof(errnos));
-	/* The last one tried was none. */
+	/* The last point tried was behind the end of the path. */
 	tap_ok(nth > 1 && !more, "%s: %u points, %u calls failed:%s", path->name, nth - 1,
 	       score.failures, errnos);
 	if (score.late)

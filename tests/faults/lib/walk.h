@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A call in which each point fails in turn at which the kernel can fail: it
- * succeeds or says why not, nothing of it stays behind, and the same call after
- * it does what it should.
+ * Walks through a call, making each point at which the kernel can fail fail in turn.
+ * The call must succeed or return a sane errno, leave nothing behind after an error,
+ * and then succeed when it is repeated.
  */
 #ifndef WALK_H
 #define WALK_H
@@ -15,24 +15,30 @@
 
 struct path {
 	const char *name;
-	/* Before each point, and never undone; may be NULL. */
+	/* Called before each point, without being undone; may be NULL. */
 	void (*prepare)(void);
-	/* Makes what the call needs, or it cannot go on; 0 or an errno; may be NULL. */
+	/*
+	 * Makes what the call needs; the walk bails out unless it returns 0. May be
+	 * NULL.
+	 */
 	int (*before)(void);
-	/* Under faults. 0 or an errno. */
+	/* The call, with one point failing. Returns 0 or an errno. */
 	int (*call)(void);
-	/* After success: does the result do what it should? May be NULL. */
+	/* After success: does the new object work? May be NULL. */
 	bool (*works)(void);
-	/* After an error: does what was there before still do so? May be NULL. */
+	/* After an error: do the objects of @before still work? May be NULL. */
 	bool (*intact)(void);
-	/* Undoes the call and @before, likewise; may be NULL. */
+	/*
+	 * Undoes @call and @before; the walk bails out unless it returns 0. May be
+	 * NULL.
+	 */
 	int (*after)(void);
-	/* Errors that are sane beside ENOMEM and EFAULT. */
+	/* Errors to be expected beside ENOMEM and EFAULT. */
 	int errnos[WALK_ERRNOS];
 	/*
-	 * What the call says is copied to the process after it has taken effect,
-	 * which the core does not undo: an error may come with the effect. If not
-	 * 0, this errno then comes from the same call right after, and is fine.
+	 * The call's answer is copied to the process after the call has taken effect,
+	 * which the core does not undo: an error may come although it has. If @again is
+	 * not 0, that is the errno that repeating the call may then give.
 	 */
 	bool late;
 	int again;
@@ -40,12 +46,12 @@ struct path {
 
 void walk(const struct path *path);
 
-/* Not under faults: bails out unless it succeeds. */
+/* Calls @call without faults; bails out unless it returns 0. */
 void must(int (*call)(void), const char *what);
 
 /*
- * Last test points: data moves on @pair, and without it nothing is left pinned
- * beyond @pinned pages. Returns what main() is to.
+ * Last test points: data moves on @pair; when it is closed, no more than @pinned pages
+ * are pinned. Returns the exit status for main().
  */
 int walk_done(struct pair *pair, long pinned);
 

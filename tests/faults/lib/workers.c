@@ -13,7 +13,9 @@
 
 static int workers[MAX_WORKERS], num_workers;
 
-/* Who has worked for the driver before is the next to do so again. */
+/*
+ * Finds the kernel's workers that have worked for the driver: they will be used again.
+ */
 static void find_workers(void)
 {
 	DIR *dir = opendir("/proc");

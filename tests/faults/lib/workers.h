@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Faults for the kernel's workers that have worked for the driver, and are to again. */
+/* Faults for those of the kernel's workers that work for the driver. */
 #ifndef WORKERS_H
 #define WORKERS_H
 
 #include <stdbool.h>
 
-/* The @nth point of each of them is to fail (fault_arm()); bails out if there is none. */
+/*
+ * Makes the @nth fault point of each worker fail (fault_arm()). Bails out if none is
+ * found.
+ */
 void workers_arm(unsigned int nth);
 
-/* Has one of them come as far as that? */
+/* Returns whether a worker has hit that point. */
 bool workers_disarm(void);
 
 #endif /* WORKERS_H */

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is done with objects. An act that makes no sense as things are (unbinding
- * what is not bound) is none; one that has to be refused must be, with the errno
- * for it.
+ * The acts: what the steps that are no objects do to objects. An act that cannot be
+ * done to an object in its present state (unbinding a window that is not bound) does
+ * nothing; a call that has to be refused must fail with the right errno.
  */
 #include <errno.h>
 
 #include "queues.h"
 
-#define SLACK	8u	/* by which a re-registration moves both ends */
+#define SLACK	8u	/* bytes by which a re-registration moves both ends */
 #define TOO_MUCH (1ull << 40)
 
-/* A QP for binding, with a CQ. It goes with its PD. */
+/* Makes the QP that binds for a PD, with a CQ. Both go with the PD. */
 int act_binder(struct life *life, struct node *node)
 {
 	struct node *pd = node->need[0];
@@ -44,12 +44,13 @@ static int drop_binder(struct node *pd)
 	return err ? err : ibv_destroy_cq(pd->side.send_cq);
 }
 
-/* A window's MR is the last that it holds. */
+/* The last entry of a window's holds[] is the MR that it is bound to. */
 #define BOUND_TO	(MAX_HOLDS - 1)
 
 /*
- * ibv_bind_mw() is for those who are in one PD by the same name; the others post,
- * which bind_window() does for any key but the next.
+ * Binds with ibv_bind_mw() if window and MR have the very struct ibv_pd of the PD. One
+ * that has an imported or a parent domain is bound by posting instead: bind_window()
+ * posts for any key but the next one.
  */
 static struct outcome bind_by_any_name(struct node *window, struct ibv_mr *mr,
 				       uint64_t addr, uint64_t length)
@@ -108,7 +109,7 @@ int act_unbind(struct life *life, struct node *node)
 	return err;
 }
 
-/* Refused, and nothing else, while a window is bound. */
+/* Re-registers @mr. While a window is bound to it, EBUSY must be all that happens. */
 static int rereg(struct life *life, struct node *mr, int flags, struct ibv_pd *pd)
 {
 	int wanted = node_in_use(life, mr) ? EBUSY : 0, err;
@@ -146,7 +147,7 @@ static int must_be(int wanted, int err)
 	return err == wanted ? 0 : err ? err : ENODATA;
 }
 
-/* What asks for what cannot be. */
+/* Asks the device for more on-NIC memory than it can have, which has to be refused. */
 static int disturb_device(struct life *life)
 {
 	struct ibv_alloc_dm_attr attr = { .length = TOO_MUCH };
@@ -177,7 +178,7 @@ static int disturb_node(struct life *life, struct node *node)
 	return err ? err : disturb_queue(life, node);
 }
 
-/* Each object: what has to be refused, and re-registering it. */
+/* Makes on each live object the calls that have to be refused, and re-registers MRs. */
 int act_disturb(struct life *life, struct node *node)
 {
 	int err = disturb_device(life);
@@ -190,7 +191,7 @@ int act_disturb(struct life *life, struct node *node)
 	return err;
 }
 
-/* Gives an object back, if nothing needs it any more; else it must be refused. */
+/* Gives an object back if nothing needs it any more; else the call must be refused. */
 int act_free(struct life *life, struct node *node)
 {
 	struct node *object = node->need[0];

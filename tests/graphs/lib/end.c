@@ -14,10 +14,10 @@
 #include "residue.h"
 #include "tap.h"
 
-#define PATIENCE_S	60	/* more than any batch takes */
-#define COMMANDS	4	/* of what ends a graph, or more */
+#define PATIENCE_S	60	/* longer than any batch takes */
+#define COMMANDS	4	/* the fewest commands that end a graph may take */
 
-/* ---- in the process that has the graphs ---- */
+/* ---- in the process that made the graphs ---- */
 
 static struct life lives[MAX_BATCH];
 static unsigned int num_lives;
@@ -26,7 +26,7 @@ static void leave_open(void)
 {
 }
 
-/* Whatever is in them. */
+/* Closes the contexts with all objects still in them. */
 static void leave_closed(void)
 {
 	unsigned int i;
@@ -41,7 +41,10 @@ static void leave_closed(void)
 	}
 }
 
-/* In the child: an MR in each PD that it can import, and the targets are there. */
+/*
+ * The child, after its parent's end: adds an MR to each PD that it can import, and
+ * checks that the XRC targets still exist.
+ */
 static void inherit(void)
 {
 	static char memory[100];
@@ -61,8 +64,9 @@ static void inherit(void)
 }
 
 /*
- * A child that has the files open, too, and XRC targets by their domain's file. When this
- * process is gone it imports what it finds, adds an MR, and ends as well.
+ * Forks a child that inherits the device files and opens the XRC targets by the file of
+ * their domain. When this process is gone the child imports the PDs, adds MRs, and
+ * ends.
  */
 static void leave_to_heir(void)
 {
@@ -74,7 +78,7 @@ static void leave_to_heir(void)
 		return;
 	if (fork()) {
 		close(ready[1]);
-		/* What opens it comes too late when its maker is gone. */
+		/* A target can only be opened while its maker is alive. */
 		if (read(ready[0], &byte, 1) != 1)
 			printf("# heir: it has not opened what there is\n");
 		return;
@@ -88,7 +92,7 @@ static void leave_to_heir(void)
 	inherit();
 }
 
-/* ---- around it ---- */
+/* ---- in the parent: how graphs end ---- */
 
 static void strike_kill(unsigned int chance, int pid)
 {
@@ -130,14 +134,14 @@ static void scan_again(void)
 	nic_bring_up();
 }
 
-/* One of the commands that take the objects back is refused. */
+/* The NIC refuses one of the commands that take the objects back. */
 static void strike_refusal(unsigned int chance, int pid)
 {
 	(void)pid;
 	nic_control("fail any BUSY 1 after %u", chance);
 }
 
-/* One of each that few graphs need, and any. */
+/* The NIC refuses one command of each kind that few graphs use, and one of any kind. */
 static void prepare_refusal(unsigned int chance)
 {
 	static const char * const rare[] = {
@@ -200,7 +204,10 @@ const struct end *end_by_name(const char *name)
 	return NULL;
 }
 
-/* The process: says "made" or what went wrong, and waits for its end. */
+/*
+ * The process with the graphs: says "made" or what went wrong, and waits to be told to
+ * end.
+ */
 static _Noreturn void live(const struct end *end, const struct graph *graphs,
 			   unsigned int count, int say, int hear)
 {
@@ -223,7 +230,7 @@ static _Noreturn void live(const struct end *end, const struct graph *graphs,
 		_exit(1);
 	}
 	dprintf(say, "made");
-	/* The parent arms what breaks the NIC meanwhile. */
+	/* Meanwhile the parent arms the fault, if this end has one. */
 	if (read(hear, &byte, 1) != 1)
 		_exit(2);
 	end->leave();
@@ -237,7 +244,7 @@ struct talk {
 	int hear, say, pid;
 };
 
-/* Does the process say this? Else @why is what it said. */
+/* Is @word the next that the process says? If not, @why is what it said. */
 static bool expect(const struct talk *talk, const char *word, char *why,
 		   unsigned int size)
 {
@@ -273,7 +280,9 @@ static void start(struct talk *talk, const struct end *end,
 	talk->say = down[1];
 }
 
-/* The process and what it has left; they were not killed by what they did. */
+/*
+ * Waits for the process and its descendants. Have all exited with 0, or been @killed?
+ */
 static bool wait_for_all(const struct talk *talk, bool killed, char *why,
 			 unsigned int size)
 {
@@ -292,7 +301,9 @@ static bool wait_for_all(const struct talk *talk, bool killed, char *why,
 	return good;
 }
 
-/* Tells the process to leave; the strike comes before that, or after if it waits. */
+/*
+ * Tells the process to leave. The strike comes before that, or after it if @end waits.
+ */
 static bool end_process(const struct end *end, const struct talk *talk,
 			const struct residue *before, unsigned int chance,
 			char *why, unsigned int size)
@@ -303,7 +314,10 @@ static bool end_process(const struct end *end, const struct talk *talk,
 		return false;
 	if (end->waits && end->strike)
 		end->strike(chance, talk->pid);
-	/* It lives: what it does not hold any more is not its exit's to free. */
+	/*
+	 * The process still lives: pages that it loses here are not unpinned by its
+	 * exit.
+	 */
 	return !end->waits || end->strike == strike_kill ||
 	       residue_unpinned(before, why, size);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The ends that graphs come to: a batch of them in one process, each by itself. */
+/*
+ * How graphs end. A batch of them is in one process, each graph in a context of its
+ * own.
+ */
 #ifndef END_H
 #define END_H
 
@@ -11,17 +14,20 @@
 
 struct end {
 	const char *name;
-	bool slow;		/* the NIC goes, and has to come back */
-	bool needs_control;	/* it is to break down on demand */
-	bool breaks_making;	/* while the objects are made: any error is fine */
+	bool slow;		/* the NIC goes away and has to come back */
+	bool needs_control;	/* needs the model's control socket */
+	bool breaks_making;	/* faults while objects are made: any error is fine */
 
-	/* What happens, in this order; NULL: nothing. */
+	/* Called in this order; NULL: nothing to do. */
 	void (*prepare)(unsigned int chance);	/* before the process starts */
-	void (*strike)(unsigned int chance, int pid);	/* all objects are there */
-	/* In the process: the contexts are open. It ends after that, unless it waits. */
+	void (*strike)(unsigned int chance, int pid);	/* when all objects exist */
+	/*
+	 * In the process, whose contexts are open. It exits after that, unless @waits
+	 * is set.
+	 */
 	void (*leave)(void);
-	bool waits;		/* until the strike is over and looked at */
-	void (*mend)(void);	/* the process is gone */
+	bool waits;		/* the process stays until the strike is checked */
+	void (*mend)(void);	/* when the process is gone */
 };
 
 extern const struct end ends[];
@@ -30,8 +36,8 @@ extern const unsigned int num_ends;
 const struct end *end_by_name(const char *name);
 
 /*
- * Makes @count graphs and ends them; @chance is for what is random about the end.
- * Return: false with @why if one could not be made or something stays behind.
+ * Makes @count graphs in one process and ends them; @chance seeds what is random about
+ * that. Return: false with @why if a graph could not be made or something stays behind.
  */
 bool end_graphs(const struct end *end, const struct graph *graphs,
 		unsigned int count, unsigned int chance, char *why,

@@ -4,7 +4,7 @@
 #include "graph.h"
 
 /*
- * Which graphs there are, but for random ones:
+ * The graphs that graph_each() visits:
  *
  * - all of up to three objects; of four, those that have nothing of FURTHER kinds (SRQs,
  *   UD, XRC), and those that have such kinds and what they are made of (PARTs), and
@@ -14,9 +14,9 @@
  */
 struct rule {
 	unsigned int objects;
-	enum role among;	/* every kind has one of these; 0: any */
-	bool once;		/* no kind is there twice, and all are */
-	bool (*fits)(const struct graph *graph);	/* NULL: all of them */
+	enum role among;	/* each kind must have one of these; 0: any kind */
+	bool once;		/* each allowed kind stands in the graph exactly once */
+	bool (*fits)(const struct graph *graph);	/* NULL: all graphs fit */
 	bool shared;
 };
 
@@ -63,8 +63,8 @@ struct enumeration {
 	bool (*visit)(const struct graph *graph, void *arg);
 	void *arg;
 	bool stop;
-	unsigned int total, shared;	/* graphs; sets of objects that have a share */
-	int bind, binder, use, disturb;	/* kinds */
+	unsigned int total, shared;	/* graphs; sets of objects of shared rules */
+	int bind, binder, use, disturb;	/* indices of kinds[] */
 };
 
 static bool is_our_turn(const struct enumeration *all)
@@ -90,8 +90,9 @@ static void visit(struct enumeration *all, const struct graph *graph)
 }
 
 /*
- * The QP that binds is made when it is needed, after all else, and destroyed
- * before it therefore. And once more with the QP older than everything in its PD.
+ * By default the QP that binds is made when it is first needed, after the other
+ * objects, and so is destroyed before them. This visits the graph again with that QP
+ * made right after its PD, older than everything else in it.
  */
 static void visit_with_old_qps(struct enumeration *all, const struct graph *graph)
 {
@@ -114,7 +115,7 @@ static void visit_with_old_qps(struct enumeration *all, const struct graph *grap
 	visit(all, &old);
 }
 
-/* Window by window from @at: not bound, or to each of the MRs in its domain. */
+/* From step @at on, tries each window unbound and bound to each MR of its domain. */
 static void bind(struct enumeration *all, const struct graph *graph,
 		 unsigned int objects, unsigned int at)
 {
@@ -142,7 +143,7 @@ static void bind(struct enumeration *all, const struct graph *graph,
 	}
 }
 
-/* Can one get from each object to each other, along what they need? */
+/* Are all objects connected, directly or through others, by what they need? */
 static bool related(const struct graph *graph)
 {
 	uint32_t group[MAX_STEPS], joined;
@@ -161,7 +162,7 @@ static bool related(const struct graph *graph)
 
 static void extend(struct enumeration *all, struct graph *graph);
 
-/* All choices of what the last step needs, from need @n on. */
+/* Tries each choice of earlier steps for what the last step needs, from need @n on. */
 static void choose_needs(struct enumeration *all, struct graph *graph,
 			 unsigned int n)
 {
@@ -254,7 +255,7 @@ static bool needs(unsigned int kind, enum role role)
 	return false;
 }
 
-/* A kind that can be @role, and does not need one. */
+/* A random kind that has @role and does not itself need it. */
 static unsigned int kind_that_is(enum role role, uint64_t *chance)
 {
 	unsigned int fits[MAX_KINDS], count = 0, i;
@@ -266,8 +267,8 @@ static unsigned int kind_that_is(enum role role, uint64_t *chance)
 }
 
 /*
- * Adds a step with what it needs, at random: what there is of that, and what there is
- * not before it. Return: false if there is no room.
+ * Adds a step of @kind. Each of its needs is a random earlier step that fits; if there
+ * is none, one is added first. Return: false if there is no room.
  */
 static bool add(struct graph *graph, unsigned int kind, uint64_t *chance)
 {
@@ -293,7 +294,7 @@ static bool add(struct graph *graph, unsigned int kind, uint64_t *chance)
 
 void graph_random(struct graph *graph, uint64_t seed)
 {
-	/* Neighbouring seeds have nothing in common. */
+	/* Spreads the seeds: neighbouring ones give unrelated sequences. */
 	uint64_t chance = (seed + 1) * 0x9e3779b97f4a7c15u;
 	unsigned int steps = 6 + next(&chance) % (MAX_STEPS - 6);
 

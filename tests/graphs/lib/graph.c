@@ -15,7 +15,7 @@ int kind_by_name(const char *name)
 	return -1;
 }
 
-/* One step: its name, and after dots the steps that it needs. */
+/* Parses one step: its name and, after dots, the numbers of the steps that it needs. */
 static bool parse_step(struct graph *graph, char *word, char *why, size_t size)
 {
 	struct step *step = &graph->step[graph->count];
@@ -92,7 +92,9 @@ unsigned int graph_domain(const struct graph *graph, unsigned int step)
 
 	if (kind->roles & KERNEL_PD)
 		return step;
-	/* What is imported belongs where it is from: to the last that it needs. */
+	/*
+	 * An import belongs to the PD of the object that it stands for: its last need.
+	 */
 	for (i = MAX_NEEDS; i-- > 0;)
 		if (kind->needs[i] & (ANY_PD | KERNEL_PD | TARGET))
 			return graph_domain(graph, graph->step[step].need[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Graphs of objects: what they are made of, their text, all small ones and random
- * large ones. A graph is a list of steps in the order in which a process takes
+ * Graphs of objects: kinds of steps, the text form, enumerating small graphs and making
+ * random large ones. A graph is a list of steps in the order in which a process takes
  * them; each names its kind and the earlier steps that it needs. As text:
  *
  *	pd,dm,dm_mr.0.1,mw1.0,bind.3.2
@@ -21,7 +21,7 @@
 #define MAX_KINDS	64
 #define GRAPH_TEXT	1024
 
-/* What a step can be to later ones. */
+/* What later steps can use a step as. */
 enum role {
 	KERNEL_PD	= 1 << 0,
 	IMPORTED_PD	= 1 << 1,
@@ -41,13 +41,13 @@ enum role {
 	XRC_SRQ		= 1 << 15,
 	ANY_SRQ		= 1 << 16,
 	SHARES		= 1 << 17,	/* a connected QP with an SRQ */
-	RECEIVER	= 1 << 18,	/* a queue of receives, of which there is an account */
+	RECEIVER	= 1 << 18,	/* a queue whose posted receives are counted */
 	DOMAIN		= 1 << 19,	/* of XRC */
 	REQUESTER	= 1 << 20,
 	RESPONDER	= 1 << 21,
-	/* Acts, of which "use" does all that are possible. */
+	/* Acts with messages; the act "use" does all of these that are possible. */
 	MESSAGES	= 1 << 22,
-	/* What decides which large graphs are enumerated: see enumerate.c. */
+	/* Groups of kinds, by which enumerate.c decides what larger graphs to visit. */
 	FURTHER		= 1 << 23,
 	PART		= 1 << 24,
 	WHOLE_XRC	= 1 << 25,
@@ -70,11 +70,14 @@ struct kind {
 	const char *name;
 	enum role roles;
 	enum role needs[MAX_NEEDS];	/* a role each; 0: no more */
-	/* 0 or an errno. Acts, which are no OBJECTs, leave nothing of their own. */
+	/*
+	 * Returns 0 or an errno. Acts, the kinds that are no OBJECTs, leave no object
+	 * of their own.
+	 */
 	int (*make)(struct life *life, struct node *node);
 	/* Gives an object back; 0 or an errno. */
 	int (*end)(struct node *node);
-	/* In use it cannot be ended: the kernel or libibverbs says EBUSY. */
+	/* While in use @end fails with EBUSY, from the kernel or from libibverbs. */
 	bool refuses;
 };
 
@@ -84,33 +87,35 @@ extern const unsigned int num_kinds;
 /* Return: -1 if there is none of this name. */
 int kind_by_name(const char *name);
 
-/* Return: false if it is not a graph; @why is filled in then. */
+/* Return: false, with @why, if @text is no graph. */
 bool graph_parse(struct graph *graph, const char *text, char *why, size_t size);
 const char *graph_text(const struct graph *graph, char text[GRAPH_TEXT]);
-/* The PD of the kernel that a step belongs to; MAX_STEPS: none. */
+/* The step that makes the kernel's PD of a step; MAX_STEPS: it has none. */
 unsigned int graph_domain(const struct graph *graph, unsigned int step);
-/* Without a step and all that need it. Return: false if nothing would be left. */
+/*
+ * @rest is @graph without a step and all that need it. Return: false if that is empty.
+ */
 bool graph_without(const struct graph *graph, unsigned int step,
 		   struct graph *rest);
 
-/* Which graphs are wanted. */
+/* Which graphs graph_each() visits. */
 struct plan {
-	unsigned int objects;	/* all of up to so many, and no others; 0: by the rule */
-	unsigned int share;	/* of what the rule has a share of, one in so many */
-	unsigned int turn;	/* which */
+	unsigned int objects;	/* all graphs of up to so many; 0: by rules[] */
+	unsigned int share;	/* of graphs of shared rules, one in so many */
+	unsigned int turn;	/* which of these shares */
 };
 
 /*
- * Graphs of related objects, in all orders of making them, with each way to bind their
- * windows; and each again with messages that pass and the calls that are to be refused.
- * Which those are enumerate.c says. Stops when @visit returns false.
+ * Visits graphs of related objects, in all orders of making them, with each way to bind
+ * their windows; and each graph again with messages that pass and the calls that are to
+ * be refused. rules[] in enumerate.c says which. Stops when @visit returns false.
  *
- * Return: how many there are, those of other shares, too.
+ * Return: the number of graphs, those of other shares included.
  */
 unsigned int graph_each(const struct plan *plan,
 			bool (*visit)(const struct graph *graph, void *arg), void *arg);
 
-/* A large one: the same for the same @seed. */
+/* Makes a large graph, the same one for the same @seed. */
 void graph_random(struct graph *graph, uint64_t seed);
 
 #endif /* GRAPH_H */

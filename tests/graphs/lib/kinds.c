@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kinds of steps: objects here and in queues.c, what is done with them in acts.c. */
+/*
+ * The kinds of steps. Objects are here and in queues.c, acts in acts.c and messages.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #include "queues.h"
 
 #define PAGE		4096u
-#define MR_OFFSET	100u		/* neither starts nor ends with a page */
+#define MR_OFFSET	100u		/* so that no MR starts or ends with a page */
 #define MR_LENGTH	(2 * PAGE)
 #define DM_LENGTH	4096u
 
@@ -87,7 +89,7 @@ static int end_import_pd(struct node *node)
 	return 0;
 }
 
-/* Memory is the process's and goes with it. */
+/* The memory is never freed: it goes with the process. */
 static int make_mr(struct life *life, struct node *node)
 {
 	(void)life;
@@ -100,7 +102,7 @@ static int make_mr(struct life *life, struct node *node)
 					 BINDABLE | IBV_ACCESS_REMOTE_READ));
 }
 
-/* The device has pages of it, so its table has more than a root. */
+/* Gives the device pages of a paged MR, so that its table has more than a root. */
 static int give_pages(struct ibv_mr *mr, const uint8_t *memory)
 {
 	struct ibv_sge sge = {
@@ -125,7 +127,7 @@ static int make_paged(struct life *life, struct node *node)
 	       give_pages(node->mr, node->memory);
 }
 
-/* All of the process's memory. */
+/* An implicit MR: all memory of the process. */
 static int make_implicit(struct life *life, struct node *node)
 {
 	(void)life;
@@ -144,8 +146,9 @@ static int end_mr(struct node *node)
 }
 
 /*
- * Memory of somebody else's (tests/kernel/exporter.c). It moves, where it can: then
- * nothing of it is mapped. Nobody needs its file any more.
+ * An MR of a dma-buf of tests/kernel/exporter.c. Its owner moves it, where it can be
+ * moved, which leaves nothing of the MR mapped. The file descriptor is not needed any
+ * more then.
  */
 static int make_dmabuf(struct life *life, struct node *node)
 {
@@ -165,7 +168,7 @@ static int make_dmabuf(struct life *life, struct node *node)
 	return err;
 }
 
-/* The kernel does not know of it. */
+/* The kernel does not know of null MRs. */
 static int make_null(struct life *life, struct node *node)
 {
 	(void)life;
@@ -244,7 +247,10 @@ static int end_mw(struct node *node)
 
 #define KERNEL_HOLD	"/sys/kernel/debug/moor_verbs_test/hold"
 
-/* Objects of a user in the kernel, as long as the file is open (tests/kernel/hold.c). */
+/*
+ * Objects of a kernel client, which last as long as the file is open
+ * (tests/kernel/hold.c).
+ */
 static int make_kernel(struct life *life, struct node *node)
 {
 	static unsigned int chance;

@@ -5,13 +5,15 @@
 
 #include "life.h"
 
-/* Is it there, and that of which it is another name? */
+/* Is the object alive, and the one that it is another name of? */
 static bool is_usable(const struct node *node)
 {
 	return node->live && (!node->of || is_usable(node->of));
 }
 
-/* Return: false if something that it needs has gone: then it is left out. */
+/*
+ * Return: false if an object that the step needs has gone; the step is left out then.
+ */
 static bool find_needs(struct life *life, struct node *node,
 		       const struct step *step)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A graph that lives: its objects, in a context of their own. */
+/* A graph in being: the objects of its steps, in a context of their own. */
 #ifndef LIFE_H
 #define LIFE_H
 
@@ -8,14 +8,14 @@
 
 #define MAX_HOLDS	4
 
-/* What a call made, in a node's member; 0 or an errno. */
+/* Stores the object that @call returns in a node's @member. Gives 0 or an errno. */
 #define made(member, call)	(((member) = (call)) ? 0 : errno ? errno : EIO)
 
-/* A step that was taken. */
+/* A step that has been taken. */
 struct node {
 	const struct kind *kind;
 	struct node *need[MAX_NEEDS];
-	/* Kernel objects that this one keeps from going; a bound window its MR. */
+	/* Kernel objects that have to outlive this one; for a bound window, its MR. */
 	struct node *holds[MAX_HOLDS];
 	struct node *of;	/* what an import or a parent domain stands for */
 	bool live;
@@ -31,36 +31,38 @@ struct node {
 		struct ibv_xrcd *xrcd;
 		int file;
 	};
-	struct side side;	/* a QP; or the one that binds for a PD */
+	struct side side;	/* of a QP; of a PD: the QP that binds for it */
 	uint8_t *memory;
-	/* Of messages: */
-	bool up;		/* a QP that can send and receive, as far as is known */
-	bool joined;		/* a QP that is in a group */
-	unsigned int receives;	/* that are posted to a RECEIVER and not taken ... */
-	bool contended;		/* ... unless messages wait there: nobody knows for how many */
+	/* For messages: */
+	bool up;		/* the QP can send and receive, as far as is known */
+	bool joined;		/* the QP is in a multicast group */
+	unsigned int receives;	/* posted to a RECEIVER, not taken as far as known */
+	bool contended;		/* waiting messages may take any number of these */
 };
 
 struct life {
 	struct ibv_context *ctx;
-	struct ibv_context *imported;	/* the same device file once more */
+	struct ibv_context *imported;	/* the same device file, imported */
 	struct node node[MAX_STEPS];
 	unsigned int count;
 	char error[160];	/* what went wrong */
 };
 
-/* Opens @device. Return: false with life->error if a step did not come to what it has to. */
+/* Opens @device and takes the steps. Return: false, with life->error, if one failed. */
 bool life_make(struct life *life, struct ibv_device *device,
 	       const struct graph *graph);
-/* ibv_close_device(), whatever is there. Return: 0 or an errno. */
+/* Closes the contexts with all objects still in them. Return: 0 or an errno. */
 int life_close(struct life *life);
 
-/* kinds.c: the object that an import or a parent domain stands for. */
+/* kinds.c: the object that an import or a parent domain stands for, or @node itself. */
 struct node *node_real(struct node *node);
 bool node_in_use(const struct life *life, const struct node *node);
 
-/* The PD that an object is in as things are. */
+/* The PD that an object is in at present. */
 struct node *node_domain(struct node *node);
-/* Is it in use, or in a group? Then kind->end() has to be refused, if it ever is. */
+/*
+ * Is it in use, or in a group? If so, and if its kind @refuses, kind->end() must fail.
+ */
 bool node_must_stay(const struct life *life, const struct node *node);
 
 /* acts.c */

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Acts with messages: receives that are posted, to a QP or an SRQ; what takes them; what
- * stays on its way when the end comes. What has to complete is waited for, and only that.
+ * Acts with messages: posting receives to a QP or an SRQ, sending what takes them, and
+ * leaving messages under way when the graph ends. Only completions that must come are
+ * waited for.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "queues.h"
 
-#define RECEIVE		(1ull << 63)	/* in the ID of all receives */
-#define ROOM		256u		/* of a receive: more than a message and its header */
+#define RECEIVE		(1ull << 63)	/* set in the wr_id of all receives */
+#define ROOM		256u		/* of a receive: fits message and header */
 #define LIMIT		2
 #define MAX_RING	256u
 
 /* ---- completions ---- */
 
-/* One that has to come. */
+/* A completion that must come. */
 struct awaited {
 	struct ibv_cq *cq;
 	uint32_t qpn;
-	uint64_t id;			/* RECEIVE: any one */
-	enum ibv_wc_status status;	/* once it has come */
+	uint64_t id;			/* wr_id; RECEIVE: that of any receive */
+	enum ibv_wc_status status;	/* valid once @came is set */
 	bool came;
 };
 
@@ -39,7 +40,7 @@ static bool is_awaited(const struct awaited *this, const struct ibv_cq *cq,
 	return this->id == wc->wr_id || (this->id == RECEIVE && wc->wr_id & RECEIVE);
 }
 
-/* Whatever else completes meanwhile is of no matter. */
+/* Waits for all of @these; other completions are dropped. */
 static int await(struct awaited *these, unsigned int count)
 {
 	struct ibv_wc wc;
@@ -61,7 +62,9 @@ static int await(struct awaited *these, unsigned int count)
 	return 0;
 }
 
-/* What nobody waits for must not fill it up. */
+/*
+ * Drops the completions in a CQ, so that those which are not waited for do not fill it.
+ */
 static void empty(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
@@ -72,13 +75,16 @@ static void empty(struct ibv_cq *cq)
 
 /* ---- receives ---- */
 
-/* Where a QP's receives are: in its SRQ, or of its own. */
+/* The node with a QP's receives: its SRQ, or the QP itself. */
 static struct node *queue_of(struct node *qp)
 {
 	return qp->kind->roles & (SHARES | DATAGRAMS) && qp->holds[3] ? qp->holds[3] : qp;
 }
 
-/* Into @mr; NULL: one that has room for nothing. A full queue has enough of them. */
+/*
+ * Posts a receive into @mr, or with NULL one without a buffer. A full queue is no
+ * error.
+ */
 static int post_receive_of(struct node *queue, struct node *mr)
 {
 	struct ibv_sge sge = { .length = ROOM };
@@ -98,7 +104,7 @@ static int post_receive_of(struct node *queue, struct node *mr)
 	return err == ENOMEM ? 0 : err;
 }
 
-/* From wherever it is; what it had of its own is gone. */
+/* From any state to RTS; its posted receives are lost. An SRQ keeps those in it. */
 static int bring_up(struct node *qp)
 {
 	int err;
@@ -128,7 +134,7 @@ int act_post(struct life *life, struct node *node)
 	return err;
 }
 
-/* A receive that completes in error: a completion, and an event if there is a channel. */
+/* A receive is flushed: a completion in error, and an event if the CQ has a channel. */
 int act_flush(struct life *life, struct node *node)
 {
 	struct node *qp = node->need[0];
@@ -152,7 +158,7 @@ int act_flush(struct life *life, struct node *node)
 	return err ? err : receive.status == IBV_WC_WR_FLUSH_ERR ? 0 : EPROTO;
 }
 
-/* Event or none, nobody reads it. */
+/* The limit event, if there is one, is not read. */
 int act_limit(struct life *life, struct node *node)
 {
 	struct ibv_srq_attr attr = { .srq_limit = LIMIT };
@@ -192,9 +198,9 @@ static int send_one(struct node *from, uint64_t id, uint32_t length,
 }
 
 /*
- * Over a connection: one message that takes a receive from @queue, and one that takes
- * another or waits for it. The first ends as @known, if it is the queue's first as well:
- * later ones meet with receives whose memory has gone, or with none.
+ * Sends two messages over a connection: one that takes a receive from @queue, and one
+ * that takes another or waits for it. The first must end as @known if no receives were
+ * posted here before: earlier ones may be of memory that has gone.
  */
 static int send_two(struct node *from, struct node *queue, enum ibv_wc_status known,
 		    const struct ibv_send_wr *to)
@@ -209,7 +215,7 @@ static int send_two(struct node *from, struct node *queue, enum ibv_wc_status kn
 	empty(from->side.send_cq);
 	if (!err)
 		err = send_one(from, sent.id, length, to);
-	/* Where others wait, they may have taken it. */
+	/* Where other messages wait, one of them may have taken the receive. */
 	if (!err && (!queue->contended || known != IBV_WC_SUCCESS)) {
 		err = await(&sent, 1);
 		from->up = sent.status == IBV_WC_SUCCESS;
@@ -232,7 +238,10 @@ int act_send(struct life *life, struct node *node)
 	return err ? err : send_two(qp, queue_of(qp), IBV_WC_SUCCESS, &itself);
 }
 
-/* By one way to the target and on to the SRQ, which has to be in the target's domain. */
+/*
+ * Sends through the target @by to the SRQ @queue; they must share a domain, else the
+ * message must be refused.
+ */
 int act_xrc(struct life *life, struct node *node)
 {
 	struct node *from = node->need[0], *by = node->need[1], *queue = node->need[2];
@@ -254,7 +263,10 @@ int act_xrc(struct life *life, struct node *node)
 				    IBV_WC_REM_INV_REQ_ERR, &to);
 }
 
-/* A datagram to a queue with receives is received, in success or not. */
+/*
+ * Sends a datagram for which @to has a receive: both must complete, not always in
+ * success.
+ */
 static int deliver(struct node *from, struct node *to, const struct ibv_send_wr *way)
 {
 	struct awaited these[] = {
@@ -271,12 +283,17 @@ static int deliver(struct node *from, struct node *to, const struct ibv_send_wr 
 	if (err)
 		return err;
 	queue_of(to)->receives--;
-	/* Memory that has gone, or a page that is not there, ends it; its sends, too. */
+	/*
+	 * A receive whose memory or page is missing fails, which takes @to to ERR with
+	 * its sends.
+	 */
 	to->up = these[1].status == IBV_WC_SUCCESS;
 	return these[0].status == IBV_WC_SUCCESS || !from->up ? 0 : EPROTO;
 }
 
-/* As many as there are receives for, and two that may be on their way at the end. */
+/*
+ * Sends a datagram for each posted receive, then two that may be under way at the end.
+ */
 int act_datagram(struct life *life, struct node *node)
 {
 	struct node *from = node->need[0], *ah = node->need[1], *to = node->need[2];
@@ -299,7 +316,7 @@ int act_datagram(struct life *life, struct node *node)
 	empty(from->side.send_cq);
 	for (i = 0; i < 2 && !err; i++)
 		err = send_one(from, new_id(), INLINE_BYTES, &way);
-	/* Nobody looks what becomes of these: a receive may end in error, and so @to. */
+	/* These two are not waited for: a receive may fail and take @to to ERR. */
 	to->up = false;
 	queue_of(to)->contended = true;
 	return err;
@@ -311,7 +328,7 @@ static union ibv_gid group_of(struct life *life)
 {
 	union ibv_gid gid = own_path(life->ctx)->gid;
 
-	/* An IPv4 address has groups of its own kind. */
+	/* A GID of an IPv4 address needs an IPv4 group. */
 	if (gid.raw[10] == 0xff && gid.raw[11] == 0xff && !gid.raw[0]) {
 		gid.raw[12] = 239;
 		return gid;
@@ -323,7 +340,10 @@ static union ibv_gid group_of(struct life *life)
 	return gid;
 }
 
-/* Into a group or, if it is there, out of it. The NIC is full only when we have filled it. */
+/*
+ * Joins a group, or leaves it if the QP is in it. ENOMEM is fine only if this process
+ * has filled all the NIC's groups.
+ */
 int act_join(struct life *life, struct node *node)
 {
 	static unsigned int members;
@@ -349,7 +369,7 @@ int act_join(struct life *life, struct node *node)
 
 /* ---- all of it ---- */
 
-/* An act with all choices of what it needs, from need @n on. */
+/* Does an act with each choice of nodes for what it needs, from need @n on. */
 static int take_all(struct life *life, struct node *node, unsigned int n)
 {
 	unsigned int i;

@@ -21,7 +21,7 @@
 #define PCI		"/sys/bus/pci/"
 #define DEADLINE_S	60
 
-static char slot[64];	/* the NIC's address, once it was there */
+static char slot[64];	/* the NIC's PCI address, once it has been found */
 
 static const char *where(void)
 {
@@ -135,7 +135,7 @@ static bool has_gid(void)
 	return found;
 }
 
-/* Does the network stack know of a carrier? Without one nothing is routed. */
+/* Does the network stack see a carrier? Without one it routes nothing. */
 static bool has_link(const char *netdev)
 {
 	char path[320], state[16] = "";
@@ -174,7 +174,7 @@ void nic_bring_up(void)
 
 /* ---- the control socket ---- */
 
-/* Its port; closed at exec(). Negative: there is none. */
+/* Opens the port of the control socket; exec() closes it. Negative: there is none. */
 static int control_port(void)
 {
 	static int port = -1;

@@ -7,17 +7,17 @@
 
 #include "queues.h"
 
-#define CQ_DEPTH	128	/* more than the acts of a graph complete without a look */
+#define CQ_DEPTH	128	/* more than the acts of a graph leave unpolled */
 #define SRQ_DEPTH	8
-#define RNR_TIMER	24	/* 41 ms: many wait, and the NIC has other things to do */
+#define RNR_TIMER	24	/* 41 ms: many messages wait, and the NIC is busy */
 #define BEYOND		(1u << 30)
 #define MAX_TARGETS	256
 
-/* ---- the way to this NIC itself ---- */
+/* ---- the path to this NIC itself ---- */
 
 struct pair *own_path(struct ibv_context *ctx)
 {
-	/* Of the NIC: the same for all. */
+	/* Of the NIC: the same for all contexts. */
 	static struct pair path;
 
 	if (!path.ctx) {
@@ -30,8 +30,8 @@ struct pair *own_path(struct ibv_context *ctx)
 }
 
 /*
- * pair.c knows three types. In XRC the requester has to RTR what an unreliable connection
- * has, no answers to give, and the target goes no further.
+ * pair.c knows RC, UC and UD. On its way to RTR an XRC requester takes the attributes
+ * of UC, for it answers nothing, and an XRC target goes no further than RTR.
  */
 int connect_to(struct side *side, uint32_t peer)
 {
@@ -58,7 +58,7 @@ int connect_to_itself(struct side *side)
 	return connect_to(side, side->qp->qp_num);
 }
 
-/* To this NIC itself. */
+/* An address handle of this NIC itself. */
 int make_ah(struct life *life, struct node *node)
 {
 	const struct pair *path = own_path(life->ctx);
@@ -108,8 +108,8 @@ int end_cq(struct node *node)
 /* ---- queue pairs ---- */
 
 /*
- * What is imported, and an SRQ that was made with it, is of another context than the CQs,
- * which has to be refused; then it is made without.
+ * An imported PD, and an SRQ made with one, belong to another context than the CQs. The
+ * core must refuse that; the QP is then made with the real PD, and without such an SRQ.
  */
 static int make_qp_of(struct life *life, struct node *node, enum ibv_qp_type type,
 		      struct node *srq)
@@ -202,7 +202,9 @@ int make_srq(struct life *life, struct node *node)
 	return made(node->srq, ibv_create_srq(node->need[0]->pd, &attr));
 }
 
-/* As with QPs: domain and CQ are never of the context that a PD was imported into. */
+/*
+ * As with QPs: domain and CQ never belong to the context that a PD was imported into.
+ */
 int make_xrc_srq(struct life *life, struct node *node)
 {
 	struct ibv_srq_init_attr_ex attr = {
@@ -246,7 +248,7 @@ int make_xrcd(struct life *life, struct node *node)
 	return made(node->xrcd, open_xrcd(life->ctx, -1, O_CREAT));
 }
 
-/* The file by which a domain is found: all graphs of a process share one. */
+/* The file that names an XRC domain: all graphs of a process share one. */
 static int domain_file(void)
 {
 	static int file = -1;
@@ -300,7 +302,10 @@ static struct ibv_qp *open_target(struct ibv_context *ctx, struct ibv_xrcd *xrcd
 	return ibv_open_qp(ctx, &attr);
 }
 
-/* Another handle of a target. By a domain that is not the target's there is no way. */
+/*
+ * Opens another handle of a target. By a domain other than the target's it must be
+ * refused.
+ */
 int make_open_tgt(struct life *life, struct node *node)
 {
 	struct node *domain = node->need[0], *target = node->need[1];
@@ -314,7 +319,7 @@ int make_open_tgt(struct life *life, struct node *node)
 	return made(node->side.qp, open_target(life->ctx, domain->xrcd, target));
 }
 
-/* ---- for another process ---- */
+/* ---- for the child that outlives its parent ---- */
 
 static struct ibv_qp *targets[MAX_TARGETS];
 static unsigned int num_targets;

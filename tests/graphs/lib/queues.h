@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Queues, what they need, and address handles: for the table in kinds.c how each is made
- * and ended, as struct kind has it.
+ * Queues, address handles and what they need: the make and end functions of struct kind
+ * for the table in kinds.c.
  */
 #ifndef QUEUES_H
 #define QUEUES_H
@@ -9,26 +9,32 @@
 #include "life.h"
 
 #define QKEY		0x13572468u
-#define INLINE_BYTES	32u	/* that every QP has room for */
+#define INLINE_BYTES	32u	/* inline bytes that every QP takes */
 
-/* kinds.c: an object in a domain, perhaps through a name of it that is libibverbs' only. */
+/*
+ * kinds.c: notes the PD that an object is in, also if that is an import or parent
+ * domain.
+ */
 void hold_domain(struct node *node);
 
-/* The way to this NIC itself, by a RoCE v2 GID. */
+/* The path to this NIC itself, by a RoCE v2 GID. */
 struct pair *own_path(struct ibv_context *ctx);
-/* From RESET to RTS, or to RTR if the QP only answers. Return: 0 or an errno. */
+/* From RESET to RTS, or to RTR for an XRC target. Return: 0 or an errno. */
 int connect_to(struct side *side, uint32_t peer);
 int connect_to_itself(struct side *side);
-/* Do two nodes stand for one XRC domain? */
+/* Do two nodes stand for the same XRC domain? */
 bool same_xrcd(const struct node *a, const struct node *b);
 /*
- * For another process, while the maker is there: all XRC targets of a domain that has a
- * file, in a context of this one's own. And whether they are still there. Return: false
- * if not.
+ * For a child, while its parent is alive: opens all XRC targets whose domain has a
+ * file, in a context of the child's own. have_targets() checks that they still exist.
+ * Return: false if one cannot be opened.
  */
 bool open_targets(struct life *life);
 bool have_targets(void);
-/* What these queues are never to do. Return: 0, or an errno if it was not refused. */
+/*
+ * Makes calls that these queues must refuse. Return: 0, or an errno if one was not
+ * refused.
+ */
 int disturb_queue(struct life *life, struct node *node);
 
 int make_ah(struct life *life, struct node *node);

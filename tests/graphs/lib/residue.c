@@ -13,17 +13,17 @@
 #include "residue.h"
 #include "tap.h"
 
-/* For what is freed a while after its last user: RCU, and work. */
+/* Looks until a test gives up: some objects are freed late, by RCU or by workers. */
 #define PATIENCE	200
 #define PAUSE_MS	20
 
 /* ---- slab objects ---- */
 
 /*
- * Who allocates for a process: the driver, and the core what it makes for the driver.
- * Its own handles (alloc_uobj()) are freed some time later, by RCU, and so are the MRs of
- * users in the kernel; nodes of tables are kept for the next ones, as many as there
- * ever were at once.
+ * Functions that allocate on behalf of a process: the driver's, and the core's for it.
+ * The core's handles (alloc_uobj()) do not count, for RCU frees them some time later,
+ * nor do those in stay[]: MRs of kernel clients, likewise, and table nodes, which are
+ * kept for the next tables.
  */
 static const char * const allocators[] = {
 	"moor_", "uverbs_", "ib_uverbs", "ib_alloc", "__ib_alloc", "create_cq",
@@ -43,7 +43,9 @@ static bool is_in(const char *function, const char * const *list, unsigned int c
 	return false;
 }
 
-/* "COUNT FUNCTION+OFFSET ...": below it is who called that. */
+/*
+ * A line is "COUNT FUNCTION+OFFSET ...", and the callers of the function are below it.
+ */
 static long count_line(const char *line)
 {
 	char function[64];
@@ -56,7 +58,9 @@ static long count_line(const char *line)
 	return count;
 }
 
-/* It keeps what is freed for a while, and the slabs call that allocated. */
+/*
+ * KASAN keeps freed objects for a while, and slabs show the call that allocated them.
+ */
 static bool has_kasan(void)
 {
 	static int has = -1;
@@ -101,14 +105,16 @@ long residue_objects(void)
 
 /* ---- the kernel's log ---- */
 
-/* What scripts/vm looks for at the end; and the core's word for objects left behind. */
+/*
+ * What scripts/vm looks for at the end, and what the core says of objects left behind.
+ */
 static const char * const complaints[] = {
 	"WARNING: ", "BUG: ", "Oops: ", "KASAN: ", "UBSAN: ", "INFO: task ", "stall",
 	"DMAR: [DMA", "refcount_t: ", "corruption", "scheduling while atomic",
 	"restrack: ", "unreferenced object", "DMA-API: ",
 };
 
-/* Has the kernel complained since it was last asked? What it said. */
+/* Has the kernel complained since the last call? @what is the line of the log. */
 static bool kernel_complains(char *what, unsigned int size)
 {
 	static int log = -1;
@@ -176,7 +182,7 @@ static bool differs(const struct residue *before, const struct residue *now,
 	return true;
 }
 
-/* All of the NIC's memory can be had. */
+/* Can all of the NIC's memory be allocated? */
 static bool dm_is_free(void)
 {
 	struct ibv_device_attr_ex attr = {};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What graphs must not leave behind: nothing more than there was, and no complaint. */
+/*
+ * What must not stay behind after graphs end: objects, pinned pages, complaints of the
+ * kernel.
+ */
 #ifndef RESIDUE_H
 #define RESIDUE_H
 
@@ -8,26 +11,28 @@
 #include "holdings.h"
 
 struct residue {
-	struct holdings held;	/* valid entries; what the core counts */
+	struct holdings held;	/* context entries; objects that the core counts */
 	long pinned;		/* pages */
-	int mrs;		/* that the driver knows */
+	int mrs;		/* MRs that the driver lists */
 };
 
 void residue_get(struct residue *now);
 
 /*
- * Waits a moment until all is as @before, and on-NIC memory is free. Return: false
- * with @why if it is not, or if the kernel has complained since the last call.
+ * Waits until everything is as in @before and on-NIC memory is free. Return: false with
+ * @why if that does not come, or if the kernel has complained since the last call.
  */
 bool residue_same(const struct residue *before, char *why, unsigned int size);
 
 /*
- * Slab objects of the driver, and of the core for it. Takes a second. -1: this kernel
- * does not know (it does with slab_debug=U, and without KASAN).
+ * Counts slab objects of the driver, and of the core on its behalf. Takes a second.
+ * Returns -1 if the kernel cannot tell: it needs slab_debug=U, and no KASAN.
  */
 long residue_objects(void);
 
-/* Only what is true without a device, too: pages, and the kernel's word. */
+/*
+ * Checks only what can be checked without a device: pinned pages and the kernel's log.
+ */
 bool residue_unpinned(const struct residue *before, char *why, unsigned int size);
 
 #endif /* RESIDUE_H */
