@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A pingpong for a network that loses packets: two RC queue pairs send each other
- * messages, other bytes each time, and every byte that arrives is compared.
+ * messages with changing data, and every byte that arrives is compared.
  *
  * Exit status: 0 when all of them were as sent.
  */
@@ -13,7 +13,7 @@
 
 #define SIZE	16384u
 
-/* @from sends, @to receives: each byte as sent? */
+/* Sends a message from @from to @to. Returns whether each byte is as sent. */
 static bool message(struct side *from, struct side *to, uint8_t seed)
 {
 	struct request request = {
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rounds = strtoul(argv[2], NULL, 0);
-	/* What nobody acknowledges is sent again after some 4 ms. */
+	/* A packet without acknowledgement is sent again after some 4 ms. */
 	config.timeout = 10;
 	pair_open(&pair, open_nic(argv[1], &pair.attr), &config);
 	pair_connect(&pair);

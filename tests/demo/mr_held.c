@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the manual pages of ibv_dereg_mr() and ibv_reg_mr() leave open, for people
- * to read: who holds a memory region that cannot be deregistered, what a null MR
+ * What the manual pages of ibv_dereg_mr() and ibv_reg_mr() leave open, for people to
+ * read: which windows hold a memory region that cannot be deregistered, what a null MR
  * does, and why a registration failed.
  *
  * Exit status: 0 when every step went as it should.
@@ -65,7 +65,7 @@ static void show_holder(void)
 	ibv_dealloc_mw(mw);
 }
 
-/* RDMA between side a's @local under @lkey and side b's buffer. */
+/* An RDMA operation between @local, under @lkey, and side b's buffer. */
 static enum ibv_wc_status transfer(enum ibv_wr_opcode opcode, void *local,
 				   uint32_t lkey)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a memory region, for people to read: register it, look at what the
- * device got, write and read it through its rkey, deregister it, and use the
- * rkey once more. Plain libibverbs; two RC QPs of one process in loopback.
+ * The life of a memory region, for people to read: register it, look at its entry in
+ * the device, write and read it through its rkey, deregister it, and use the rkey once
+ * more. Plain libibverbs; two RC QPs of one process in loopback.
  *
  * Exit status: 0 when every step went as the manual pages say.
  */
@@ -53,7 +53,7 @@ static double now_us(void)
 	return ts.tv_sec * 1e6 + ts.tv_nsec / 1e3;
 }
 
-/* The first RoCE v2 entry: what a connection over the device's own port needs. */
+/* Finds the first RoCE v2 GID, for a connection over the device's own port. */
 static void find_gid(struct endpoint *ep)
 {
 	struct ibv_gid_entry entries[64];
@@ -150,7 +150,7 @@ static void open_endpoint(struct endpoint *ep, const char *name)
 	connect_qp(ep, ep->responder, ep->requester->qp_num);
 }
 
-/* Post one RDMA operation and busy-poll for its end, ten seconds at most. */
+/* Posts one RDMA operation and polls for its completion, ten seconds at most. */
 static enum ibv_wc_status rdma(struct endpoint *ep, enum ibv_wr_opcode opcode,
 			       struct ibv_mr *local, uint64_t remote, uint32_t rkey,
 			       double *us)
@@ -182,7 +182,7 @@ static enum ibv_wc_status rdma(struct endpoint *ep, enum ibv_wr_opcode opcode,
 	return wc.status;
 }
 
-/* What the fields are, for those that are worth a line. */
+/* Explanations of the fields that need one. */
 static const struct {
 	const char *name, *meaning;
 } fields[] = {
@@ -210,7 +210,7 @@ static void print_field(const char *name, const char *value)
 			       fields[i].meaning);
 }
 
-/* Print the values of @row with the names in @heading. */
+/* Prints the values of @row, each with its name in @heading. */
 static void print_row(char *heading, char *row)
 {
 	static const char separators[] = { ' ', '\n', '\0' };
@@ -233,7 +233,10 @@ static void show_context(const char *device, uint32_t key)
 	FILE *file;
 	ssize_t n;
 
-	/* The driver's files are by PCI address, the last part of this link. */
+	/*
+	 * The driver's debugfs directory is named by the PCI address, the end of this
+	 * link.
+	 */
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", device);
 	n = readlink(path, function, sizeof(function) - 1);
 	if (n < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging, for people to read: a region that nothing is pinned of, a write to a
- * page that is not there, what that cost, and what was counted.
+ * On-demand paging, for people to read: a region of which nothing is pinned, a write to
+ * a missing page, how long that takes, and the counters.
  *
  * Exit status: 0 when every step went as it should.
  */
@@ -31,7 +31,7 @@ static double now_us(void)
 	return ts.tv_sec * 1e6 + ts.tv_nsec / 1e3;
 }
 
-/* From the post to the completion. */
+/* Microseconds from the post to the completion. */
 static double write_page(void)
 {
 	double start = now_us();
@@ -71,7 +71,10 @@ int main(int argc, char **argv)
 	pair_open(&pair, open_nic(argv[1], &pair.attr), &pair_defaults);
 	pair_connect(&pair);
 	memory = map_pages(REGION);
-	/* Page after page is shown, whatever the kernel's policy is. */
+	/*
+	 * Without huge pages, whatever the kernel's policy is, each page faults by
+	 * itself.
+	 */
 	if (madvise(memory, REGION, MADV_NOHUGEPAGE))
 		tap_bail("madvise");
 	pinned = pinned_pages();

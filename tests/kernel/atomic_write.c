@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Eight bytes that are written as one, and what is not written at all. */
+/*
+ * ATOMIC_WRITE of the kernel's verbs: eight bytes that are written as one, and
+ * refusals.
+ */
 
 #include "verbs_test.h"
 
 #define OTHER	0xee
-#define AT	64	/* where they go; no byte beside them is touched */
+#define AT	64	/* offset of the eight bytes; no other may change */
 
-/* A link, what side 0 sends, and what side 1 lends in one page. */
+/* A link, a page of side 0 to send from, and one of side 1 under an MR. */
 struct scene {
 	struct link link;
 	struct buffer from;
@@ -55,14 +58,16 @@ static int scene_reg(struct scene *scene, int access)
 	return fast_reg(&scene->link, 1, scene->mr, scene->mr->rkey, access);
 }
 
-/* Side 0's page says @seed, the peer's nothing of the kind. */
+/* Fills side 0's page by @seed and the peer's with other values. */
 static void scene_prepare(struct scene *scene, u8 seed)
 {
 	buffer_fill(&scene->from, PAGE_SIZE, seed);
 	memset(scene->to.mem, OTHER, PAGE_SIZE);
 }
 
-/* Are @length bytes there that side 0 has sent from the start of its page, and no more? */
+/*
+ * Do @length bytes at AT equal the start of side 0's page, and is the rest unchanged?
+ */
 static bool scene_has(struct scene *scene, u32 length)
 {
 	const u8 *mem = scene->to.mem;
@@ -118,7 +123,7 @@ static void good_writes(struct scene *scene)
 	      scene_has(scene, 8), "inline");
 }
 
-/* It fails as it should, and nothing is written. */
+/* The request fails with the right status, and nothing is written. */
 static void wrong(struct scene *scene, const char *what, u32 length, u64 at,
 		  enum ib_wc_status due)
 {
@@ -151,7 +156,7 @@ static void wrong_writes(struct scene *scene)
 	wrong(scene, "to it", 8, AT, IB_WC_REM_ACCESS_ERR);
 }
 
-/* FLUSH cannot be asked for by the kernel, whatever the device has. */
+/* A kernel client cannot ask for FLUSH, whatever the device can do. */
 static void refused(struct scene *scene)
 {
 	struct ib_sge sge = buffer_sge(&scene->link, &scene->from, 8);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The core tunes the moderation of a CQ by the load on it (lib/dim): here is load, until
- * events came often, both with short waits and with long ones. What the core asks for is
- * judged by tests/device/dim.t.
+ * Load for the core's tuning of CQ moderation (lib/dim): WRITEs until enough events
+ * have come both with short and with long moderation. tests/device/dim.t judges what
+ * the core asks for.
  */
 
 #include <linux/completion.h>
@@ -11,30 +11,35 @@
 
 #include "verbs_test.h"
 
-/* A WRITE takes the NIC a little longer than its completion takes the core. */
+/*
+ * So many that a WRITE takes the NIC a little longer than its completion takes the
+ * core.
+ */
 #define PAGES		32
 #define LENGTH		(PAGES * PAGE_SIZE)
 #define WINDOW		64
-#define ENOUGH		5000	/* events of either kind */
+#define ENOUGH		5000	/* events of each kind */
 
-/* Of the core's profiles these let an event wait for 16 completions and 16 us, or more. */
+/*
+ * From this profile of the core on, events wait for 16 completions and 16 us, or more.
+ */
 #define FIRST_LONG	6
 
 /**
- * struct load - WRITEs without a pause, by side 0
+ * struct load - WRITEs that side 0 posts without a pause
  * @link: both sides
- * @from: what is written
- * @to: where to, registered as @mr
+ * @from: the data
+ * @to: the target, mapped by @mr
  * @mr: of the domain of both sides
  * @cqe: of each work request
- * @over: all that was posted has completed
+ * @over: completed when no WRITE is under way any more
  * @handler: what the core does with an event of side 0's CQ
  * @sge: of @from
  * @write: posted over and over
- * @under_way: posted, not completed
+ * @under_way: number of WRITEs that are posted and not completed
  * @ending: nothing more is posted
  * @failed: something has failed
- * @events: of the CQ, while they waited for short, and for long
+ * @events: events of the CQ, with short and with long moderation
  */
 struct load {
 	struct link link;
@@ -77,7 +82,7 @@ static void told(struct ib_cq *cq, void *context)
 	load->handler(cq, context);
 }
 
-/* By the core, one at a time: posts the next. */
+/* Called by the core for one completion at a time: posts the next WRITE. */
 static void written(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct load *load = container_of(wc->wr_cqe, struct load, cqe);
@@ -122,7 +127,7 @@ static bool load_prepare(struct load *load, struct ib_device *dev)
 	return true;
 }
 
-/* Return: false if it could not be posted, or did not end by itself. */
+/* Return: false if a WRITE could not be posted, or the load did not end by itself. */
 static bool load_run(struct load *load)
 {
 	struct ib_reg_wr reg = {

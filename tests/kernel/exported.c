@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that is given out as dma-bufs, and moved, taken back, or not to be had: the
- * other end of dmabuf.c and dmabuf_move.c, for tests. Part of a module of their own
- * (exporter.c), and of KUnit's.
+ * An owner of dma-bufs that moves them, takes them back or refuses to map them, as the
+ * peer of dmabuf.c and dmabuf_move.c in tests. Part of a test module (exporter.c) and
+ * of KUnit's.
  */
 
 #include <linux/dma-buf.h>
@@ -23,7 +23,10 @@ MODULE_IMPORT_NS(DMA_BUF);
 MODULE_IMPORT_NS("DMA_BUF");
 #endif
 
-/* As ib_core maps memory: by any number at a time, which debugging of DMA objects to. */
+/*
+ * As ib_core maps memory: a page may be mapped any number of times at once, to which
+ * DMA debugging objects otherwise.
+ */
 #ifdef DMA_ATTR_REQUIRE_COHERENT
 #define ATTRS	DMA_ATTR_REQUIRE_COHERENT
 #else
@@ -31,19 +34,19 @@ MODULE_IMPORT_NS("DMA_BUF");
 #endif
 
 /*
- * It is in one set of pages, and nobody is to touch the other, which is all one byte.
- * The reservation lock protects what changes.
+ * The data is in one of two sets of pages. Each byte of the other set is EXPORTER_MARK,
+ * which nobody may change. The reservation lock protects the members that change.
  */
 struct exported {
 	struct page *pages[2][EXPORTER_PAGES];
-	int at;			/* the set that it is in */
+	int at;			/* the set with the data */
 	int pins;
 	bool taken_back;
-	bool cut;		/* the next who maps it gets a page less */
-	int error;		/* of the next who maps it */
+	bool cut;		/* the next mapping is one page short */
+	int error;		/* of the next attempt to map */
 	struct dma_fence *moving;
-	struct mutex arrival;	/* protects the end of a move, which may not wait for others */
-	spinlock_t fence_lock;	/* what a fence asks for */
+	struct mutex arrival;	/* for the end of a move: no reservation lock */
+	spinlock_t fence_lock;	/* for dma_fence_init() */
 };
 
 static const char *exported_fence_name(struct dma_fence *fence)
@@ -73,7 +76,9 @@ static void exported_unpin(struct dma_buf_attachment *attach)
 	exported->pins--;
 }
 
-/* Once each. */
+/*
+ * An error hits one attempt to map; after the buffer was taken back all attempts fail.
+ */
 static int exported_error(struct exported *exported)
 {
 	int error = exported->error;
@@ -121,7 +126,7 @@ static void exported_unmap(struct dma_buf_attachment *attach,
 	kfree(sgt);
 }
 
-/* Under the lock, so that nobody enters a page that it is just moving away from. */
+/* Takes the reservation lock, so that no page of a set is mapped that is being left. */
 static vm_fault_t exported_fault(struct vm_fault *vmf)
 {
 	struct dma_buf *buf = vmf->vma->vm_private_data;
@@ -258,7 +263,7 @@ int exported_make(void)
 	return fd;
 }
 
-/* From now on whoever writes there does wrong: it is all one byte, and stays so. */
+/* Marks all pages: a write to them from now on will be found. */
 static int exported_take_back(struct dma_buf *buf, struct exported *exported)
 {
 	exported->taken_back = true;
@@ -267,7 +272,10 @@ static int exported_take_back(struct dma_buf *buf, struct exported *exported)
 	return 0;
 }
 
-/* Away from where it is, which nobody sees any more; what was in it is not there yet. */
+/*
+ * Switches to the other set of pages and unmaps the old one. The data is not copied
+ * yet.
+ */
 static int exported_leave(struct dma_buf *buf, struct exported *exported)
 {
 	if (exported->pins || READ_ONCE(exported->moving))
@@ -317,7 +325,7 @@ static int exported_move_begin(struct dma_buf *buf, struct exported *exported)
 	return 0;
 }
 
-/* Who waits for the fence may hold the reservation lock. */
+/* Takes no reservation lock, for a waiter of the fence may hold that. */
 static int exported_move_end(struct exported *exported)
 {
 	int err = -EINVAL;
@@ -357,11 +365,11 @@ static int exported_do(struct dma_buf *buf, struct exported *exported,
 }
 
 /**
- * exported_change - do something with a dma-buf
+ * exported_change - carry out a command on a dma-buf
  * @cmd: EXPORTER_*
- * @fd: of one that exported_make() made
+ * @fd: file descriptor from exported_make()
  *
- * Return: 0, -EBADF, -EINVAL for another one's, or what the command gives
+ * Return: 0, -EBADF, -EINVAL for another dma-buf, or the command's result
  */
 int exported_change(unsigned int cmd, int fd)
 {

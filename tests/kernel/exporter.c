@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/moor_exporter: whoever opens it is given dma-bufs, and says when they are moved,
- * taken back or not to be had (test_dmabuf_owner.c, test_dmabuf_move.c).
+ * /dev/moor_exporter: makes dma-bufs for processes, and moves them, takes them back or
+ * makes mapping them fail on request (test_dmabuf_owner.c, test_dmabuf_move.c).
  */
 
 #include <linux/fs.h>

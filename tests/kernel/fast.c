@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Fast registration: what it maps, its keys, its two tables, many cycles. */
+/* Fast registration: what an MR can map, its keys, its two tables, many cycles. */
 
 #include "verbs_test.h"
 
 #define BIG_PAGES	256
 #define OTHER		0xee
 
-/* What was mapped last. Return: 0, a status, or an errno. */
+/* Registers what @mr was mapped to last. Return: 0, a status, or an errno. */
 int fast_reg(struct link *link, int side, struct ib_mr *mr, u32 key, int access)
 {
 	struct ib_reg_wr wr = {
@@ -31,14 +31,14 @@ int fast_inv(struct link *link, int side, u32 key)
 	return link_finish(link, side, &wr);
 }
 
-/* All of the range. */
+/* Maps all of the range. */
 bool fast_map(struct ib_mr *mr, struct pages *pages)
 {
 	return ib_map_mr_sg(mr, pages->sg, pages->mapped, NULL, PAGE_SIZE) ==
 	       pages->mapped && mr->length == pages->length;
 }
 
-/* The core's MAD agents have the port's. */
+/* A second GSI QP: the port's one belongs to the core's MAD agents. */
 static struct ib_qp *another_gsi(struct link *link)
 {
 	struct ib_qp_init_attr attr = {
@@ -81,7 +81,10 @@ static void test_caps(struct ib_device *dev, u32 seed)
 	link_close(&link);
 }
 
-/* One shape: a peer writes and reads all of it, and nothing beside it. */
+/*
+ * Tries one shape of a range: a peer reads and writes all of it and changes nothing
+ * else.
+ */
 static bool try_shape(struct link *link, struct ib_mr *mr, struct pages *pages,
 		      struct buffer *buffer, u32 offset, u32 length, u8 seed)
 {
@@ -111,7 +114,7 @@ static bool try_shape(struct link *link, struct ib_mr *mr, struct pages *pages,
 	return good && !got;
 }
 
-/* Also what lies just outside is out of reach. */
+/* Like try_shape(); accesses just outside of the range must also fail. */
 static bool try_edges(struct link *link, struct ib_mr *mr, struct buffer *buffer)
 {
 	struct ib_sge sge = buffer_sge(link, buffer, 1);
@@ -184,7 +187,7 @@ close:
 	link_close(&link);
 }
 
-/* Scatterlists that an MR takes a part of, or nothing. */
+/* Scatterlists of which an MR maps only a part, or nothing. */
 static void test_lists(struct ib_device *dev, u32 seed)
 {
 	struct pages pages = {};
@@ -201,7 +204,7 @@ static void test_lists(struct ib_device *dev, u32 seed)
 		goto close;
 	if (!pages_alloc(&pages, dev, 8) || !pages_map(&pages, 0, 8 * PAGE_SIZE))
 		goto dereg;
-	/* In one entry or in eight, as the platform likes. */
+	/* In one entry or in eight, whatever the platform makes of the list. */
 	for (done = 0; done < pages.mapped; done += got, turns++) {
 		got = ib_map_mr_sg(mr, pages.sg + done, pages.mapped - done,
 				   &offset, PAGE_SIZE);
@@ -224,7 +227,10 @@ static void test_lists(struct ib_device *dev, u32 seed)
 	point(ib_map_mr_sg(mr, pages.sg, 0, NULL, PAGE_SIZE) == -EINVAL,
 	      "no entries: EINVAL");
 	pages_unmap(&pages);
-	/* Of 300 bytes each, with gaps: only the first can be had. */
+	/*
+	 * Two entries of 200 bytes with a gap between them: only the first can be
+	 * mapped.
+	 */
 	if (pages_map(&pages, 100, 200)) {
 		struct scatterlist two[2];
 
@@ -297,8 +303,8 @@ close:
 }
 
 /*
- * The next buffer is mapped while the registration of the last one is valid: the
- * peer with the old key goes on where it was, and never gets at the new pages.
+ * Maps an MR to the next buffer while it is still registered to the last one: by the
+ * old key the peer goes on in the old buffer, and it never reaches the new pages.
  */
 static void test_two_tables(struct ib_device *dev, u32 seed)
 {
@@ -332,7 +338,7 @@ static void test_two_tables(struct ib_device *dev, u32 seed)
 		old_iova = mr->iova;
 		pages_set(old, 0);
 		pages_set(new, OTHER);
-		/* More than once, as a user may who changes his mind. */
+		/* Map several times, as a client may that changes its mind. */
 		for (i = 0; i <= turn % 3; i++)
 			fast_map(mr, new);
 		buffer_fill(&buffer, sge.length, turn);
@@ -360,8 +366,8 @@ close:
 }
 
 /*
- * A REG_MR that does not take effect leaves the registration before it valid, and
- * its table must not be written for the next one. How it fails: 0: flushed, 1:
+ * If a REG_MR does not take effect, the registration before it stays valid, and its
+ * table must not be written when the MR is mapped next. @how it fails: 0: flushed, 1:
  * refused, 2: flushed and never polled, 3: executed and never polled.
  */
 static bool try_failure(struct link *link, struct ib_mr *mr,
@@ -395,12 +401,15 @@ static bool try_failure(struct link *link, struct ib_mr *mr,
 		good &= link_poll(link, 1, &wc) && wc.status ==
 			(how ? IB_WC_MW_BIND_ERR : IB_WC_WR_FLUSH_ERR);
 	if (how == 3) {
-		/* Of a reliable connection: behind it, so it was executed. */
+		/*
+		 * This LOCAL_INV of key 0 fails, but behind the REG_MR, which was
+		 * executed then.
+		 */
 		good &= fast_inv(link, 1, 0) == IB_WC_MW_BIND_ERR;
 		link_quiet(link, 1);
 	}
 	link_revive(link);
-	/* Into the table that no registration uses. */
+	/* This has to go into the table that no registration uses. */
 	fast_map(mr, &pages[2]);
 	pages_set(&pages[2], OTHER);
 	buffer_fill(buffer, buffer->size, how);
@@ -447,7 +456,7 @@ close:
 	link_close(&link);
 }
 
-/* A cycle is two work requests, and only the last of many tells of itself. */
+/* A cycle is two work requests; only the last of a batch of cycles is signaled. */
 static void test_cycles(struct ib_device *dev, u32 seed)
 {
 	const u32 cycles = 100000, batch = 32;
@@ -471,7 +480,7 @@ static void test_cycles(struct ib_device *dev, u32 seed)
 	reg.access = ALL_REMOTE;
 	reg.wr.next = &inv;
 	for (done = 0; done < cycles && !failed; done += batch) {
-		/* No mapping while registrations of it are under way. */
+		/* The MR must not be mapped while registrations of it are posted. */
 		fast_map(mr, &pages[done / batch % 2]);
 		for (i = 0; i < batch; i++) {
 			ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
@@ -495,7 +504,7 @@ close:
 	link_close(&link);
 }
 
-/* A registration, a WRITE by its key and its end, in one call. */
+/* Posts a registration, a WRITE by its key and a LOCAL_INV in one call. */
 static int write_chain(struct link *link, struct ib_mr *mr, u64 addr, u32 rkey)
 {
 	struct ib_sge sge = { .addr = mr->iova, .length = mr->length };
@@ -520,7 +529,9 @@ static int write_chain(struct link *link, struct ib_mr *mr, u64 addr, u32 rkey)
 	return link_finish(link, 0, &reg.wr);
 }
 
-/* A key goes when nothing is to be sent by it any more, again neither. */
+/*
+ * LOCAL_INV must not take effect while the WRITE before it may be sent, or sent again.
+ */
 static void test_chains(struct ib_device *dev, u32 seed)
 {
 	const u32 turns = 100, num = 16;

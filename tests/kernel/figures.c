@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What fast registration takes. Two figures each, for one cycle: "calls" is the
- * time spent in the verbs, "elapsed" also what passes until all is done: a NIC works
- * meanwhile, software RDMA takes the same processor. With the guest's clock counting
+ * What fast registration takes. Two figures for each cycle: "calls" is the time in the
+ * verbs, "elapsed" includes the time until all has completed, in which a NIC works by
+ * itself and software RDMA takes the same processor. With the guest's clock counting
  * instructions (scripts/vm --icount) these are instructions.
  */
 
@@ -39,15 +39,15 @@ static void show(struct figure *figure, const char *name, u32 per)
 	     div_u64(figure->elapsed[BATCHES / 2], per));
 }
 
-/* Whoever works is done by then, and the processor is nobody's. */
+/* Waits until background work is done and the processor is idle. */
 static void rest(void)
 {
 	schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 }
 
 /*
- * Gives the processor to whoever has work: software RDMA's own thread would wait
- * for a tick otherwise, and that wait be counted.
+ * Yields to software RDMA's thread, which would otherwise wait for a tick, and that
+ * wait would count.
  */
 static void give_way(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A user whose device goes while it is used: it dies, or is taken away. Whatever was
- * posted completes once, queue pairs can be drained and everything given back. The
- * device is made to go by tests/device/kernel_gone.t.
+ * A kernel client whose device goes while it is in use: it dies, or is removed.
+ * Whatever was posted completes once, queue pairs can be drained and all objects
+ * destroyed. tests/device/kernel_gone.t makes the device go.
  */
 
 #include <linux/slab.h>
@@ -13,9 +13,9 @@
 #define CHAINS		8
 #define STEPS		3	/* REG_MR, WRITE, LOCAL_INV */
 #define RECVS		16
-#define LENGTH		512	/* moved in the page, by its registration */
+#define LENGTH		512	/* bytes that a WRITE moves within the page */
 
-/* A work request, and how often it has completed since it was posted. */
+/* A work request, and whether its completion is due. */
 struct wait_for {
 	struct ib_cqe cqe;
 	struct gone *gone;
@@ -23,7 +23,7 @@ struct wait_for {
 	bool posted;
 };
 
-/* A registration, made anew each time round. */
+/* REG_MR, WRITE and LOCAL_INV of one MR, posted again whenever they have completed. */
 struct chain {
 	struct wait_for step[STEPS];
 	struct ib_reg_wr reg;
@@ -39,8 +39,8 @@ struct gone {
 	struct chain chains[CHAINS];
 	struct wait_for recvs[2][RECVS];
 	wait_queue_head_t wait;
-	bool over;		/* something was flushed, or we are to stop */
-	bool wrong;		/* a completion of what was not posted, another status */
+	bool over;		/* a request was flushed, or the test ends */
+	bool wrong;		/* a completion was not due, or had another status */
 	atomic_t rounds;
 };
 
@@ -56,7 +56,7 @@ static void chain_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!done->posted || (wc->status && wc->status != IB_WC_WR_FLUSH_ERR))
 		WRITE_ONCE(gone->wrong, true);
 	done->posted = false;
-	/* Those before it have ended with it, unsignaled as they are. */
+	/* The unsignaled requests before it have ended, too. */
 	for (i = 0; chain && &chain->step[i] != done; i++)
 		chain->step[i].posted = false;
 	if (wc->status || !chain) {
@@ -89,7 +89,9 @@ static void chain_post(struct chain *chain)
 		WRITE_ONCE(chain->step[0].gone->wrong, true);
 }
 
-/* From the first half of a page to the second one: both sides are in one PD. */
+/*
+ * The WRITE goes from the first half of the page to the second; both sides share a PD.
+ */
 static bool chain_open(struct gone *gone, struct chain *chain, u64 page)
 {
 	struct scatterlist sg;
@@ -124,7 +126,7 @@ static bool chain_open(struct gone *gone, struct chain *chain, u64 page)
 	chain->write.remote_addr = chain->mr->iova + PAGE_SIZE / 2;
 	chain->inv.wr_cqe = &chain->step[2].cqe;
 	chain->inv.opcode = IB_WR_LOCAL_INV;
-	/* A registration is not invalidated under a WRITE that uses it. */
+	/* Fence: the key must not go while the WRITE uses it. */
 	chain->inv.send_flags = IB_SEND_SIGNALED | IB_SEND_FENCE;
 	return true;
 }
@@ -174,7 +176,7 @@ static bool begin(struct gone *gone)
 	return true;
 }
 
-/* The last work request of all, to see that posting still does what it should. */
+/* Posts once more: that must still work, and be flushed. */
 static bool flushes_one_more(struct gone *gone)
 {
 	struct chain *chain = &gone->chains[0];
@@ -191,7 +193,7 @@ static void end(struct gone *gone)
 
 	WRITE_ONCE(gone->over, true);
 	ib_drain_qp(gone->link.qp[0]);
-	/* Whoever had not seen that yet may have posted behind the first drain. */
+	/* A handler that had not seen @over may have posted behind the first drain. */
 	ib_drain_sq(gone->link.qp[0]);
 	ib_drain_qp(gone->link.qp[1]);
 	point(!still_posted(gone) && !gone->wrong,

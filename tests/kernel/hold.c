@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Objects of a user in the kernel that somebody else keeps: who writes "DEVICE CHANCE" to
- * the file "hold" in debugfs has some, in a state that the number chooses, until the
- * file is closed or the device goes. They stand beside what processes have
- * (tests/graphs).
+ * Objects of a kernel client, for tests of what processes leave behind (tests/graphs).
+ * Writing "DEVICE CHANCE" to the file "hold" in debugfs makes them, in a state that the
+ * number chooses; they live until the file is closed or the device goes.
  */
 
 #include <linux/slab.h>
@@ -13,11 +12,11 @@
 #define MRS	4
 
 /**
- * struct hold - objects that a file stands for
+ * struct hold - the objects of an open file
  * @list: in @holds
- * @link: two queue pairs, with what they need; none if its device is NULL
- * @mrs: registered, free, registered again without a look, or in a queue that failed
- * @pages: what they are registered to
+ * @link: two queue pairs and their CQs; there are no objects if its device is NULL
+ * @mrs: each is registered, not registered, registered twice, or its queue pair failed
+ * @pages: memory of the MRs
  */
 struct hold {
 	struct list_head list;
@@ -26,7 +25,7 @@ struct hold {
 	struct pages pages;
 };
 
-/* Both are called, and the list is used, one at a time: main.c locks. */
+/* @holds and all functions here are protected by a lock in main.c. */
 static LIST_HEAD(holds);
 
 static int hold_mr(struct hold *hold, int i, u32 chance)
@@ -41,14 +40,14 @@ static int hold_mr(struct hold *hold, int i, u32 chance)
 		return 0;
 	if (!fast_map(mr, &hold->pages))
 		return -EIO;
-	/* Some are registered twice, which takes their queue pair to ERR. */
+	/* Registering an MR twice fails and takes the queue pair to ERR. */
 	fast_reg(&hold->link, i & 1, mr, mr->rkey, ALL_REMOTE);
 	if (chance & 2)
 		fast_reg(&hold->link, i & 1, mr, mr->rkey, ALL_REMOTE);
 	return 0;
 }
 
-/* Work that is never polled for: of a peer that has receives, and of one that has not. */
+/* Posts work that is never polled for, to a side with receives and to one without. */
 static void hold_work(struct hold *hold, u32 chance)
 {
 	struct ib_send_wr wr = {
@@ -71,7 +70,7 @@ static void hold_drop(struct hold *hold)
 
 	if (!hold->link.dev)
 		return;
-	/* MRs go before or after the queue pairs that have used them. */
+	/* Half of the MRs go before the queue pairs that have used them, half after. */
 	for (i = 0; i < MRS; i += 2)
 		if (hold->mrs[i])
 			ib_dereg_mr(hold->mrs[i]);
@@ -89,7 +88,7 @@ static void hold_drop(struct hold *hold)
 }
 
 /**
- * hold_new - what a file that is open stands for: nothing yet
+ * hold_new - allocate what an open file needs, still without objects
  *
  * Return: for hold_make() and hold_free(), or NULL.
  */
@@ -104,7 +103,7 @@ struct hold *hold_new(void)
 
 /**
  * hold_make - make objects
- * @hold: has none yet
+ * @hold: without objects
  * @dev: device
  * @chance: what state they are in
  *
@@ -119,7 +118,7 @@ int hold_make(struct hold *hold, struct ib_device *dev, u32 chance)
 
 	if (hold->link.dev)
 		return -EBUSY;
-	/* What it could not make it has taken back. */
+	/* link_open() has taken back what it could not make in whole. */
 	if (!link_open(&hold->link, dev, how)) {
 		hold->link.dev = NULL;
 		return -EIO;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Invalidation, by ourselves and by a peer, under traffic; and wrong uses. */
+/* Invalidation, by LOCAL_INV and by a peer, also under traffic; and wrong uses. */
 
 #include "verbs_test.h"
 
 #define OTHER	0xee
 
-/* A link with an MR that is registered, and memory for both sides. */
+/* A link with a registered MR, and memory for both sides. */
 struct scene {
 	struct link link;
 	struct ib_mr *mr;
@@ -101,8 +101,8 @@ static void test_remote_invalidate(struct ib_device *dev, u32 seed)
 }
 
 /*
- * A peer writes without a pause; after LOCAL_INV has completed nothing of it
- * arrives any more.
+ * A peer writes without a pause. Once LOCAL_INV has completed, none of its data must
+ * arrive any more.
  */
 static bool race_once(struct scene *scene, u32 turn)
 {
@@ -124,7 +124,7 @@ static bool race_once(struct scene *scene, u32 turn)
 	buffer_fill(&scene->buffer, scene->sge.length, turn);
 	while (posted < LINK_DEPTH && !link_send(link, 0, &write.wr))
 		posted++;
-	/* Some are under way, and one of them may be half done. */
+	/* Then some WRITEs are under way, and one of them may be half done. */
 	for (; ended < turn % 8; ended++)
 		if (!link_poll(link, 0, &wc))
 			return false;
@@ -245,7 +245,7 @@ static void test_wrong_uses(struct ib_device *dev, u32 seed)
 	scene_close(&scene);
 }
 
-/* Rights, each by itself: what a peer may do follows from the last REG_MR. */
+/* Each access right by itself: the last REG_MR decides what a peer may do. */
 static void test_rights(struct ib_device *dev, u32 seed)
 {
 	struct scene scene;

@@ -8,7 +8,7 @@
 
 #define LONG	2048	/* messages: several pieces of each ring */
 
-/* All of a receive queue is filled, flushed, and comes back in its order. */
+/* Fills a receive queue and flushes it: all receives must come back in order. */
 static bool is_of_use(struct link *link, struct ib_qp *qp, struct ib_cq *cq,
 		      u32 depth)
 {

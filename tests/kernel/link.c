@@ -9,10 +9,10 @@
 
 #define PORT	1
 #define FIRST_PSN	0xfffff0	/* wraps soon */
-/* No connection gets that far, and each fourth one wraps. */
+/* No connection gets that far; each fourth one wraps. */
 #define PSN_STRIDE	BIT(22)
 
-/* Acknowledgements are missed after 67 ms, or 16. */
+/* An acknowledgement is missed after 67 ms, or after 16. */
 #define ACK_TIMEOUT		14
 #define IMPAIRED_TIMEOUT	12
 
@@ -65,7 +65,7 @@ static struct ib_qp *open_qp(struct link *link, int side)
 	return ib_create_qp(link->pd, &attr);
 }
 
-/* What IBA asks for on the way to RTS. */
+/* Modifies with the attributes that IBA requires for each state on the way to RTS. */
 static int modify(struct link *link, int side, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = {
@@ -146,7 +146,7 @@ bool link_connect(struct link *link)
 	};
 	int i;
 
-	/* What a late packet of the last connection counts is not of this one. */
+	/* Late packets of the last connection must not fall into this one's PSNs. */
 	link->psn = (link->psn + PSN_STRIDE) & 0xffffff;
 	for (i = 0; i < ARRAY_SIZE(way); i++)
 		if (!link_state(link, 0, way[i]) || !link_state(link, 1, way[i]))
@@ -155,7 +155,7 @@ bool link_connect(struct link *link)
 }
 
 /**
- * link_revive - as new, after an error
+ * link_revive - reset and connect both queue pairs after an error
  * @link: link
  *
  * Return: true if it worked.
@@ -242,7 +242,7 @@ void link_close(struct link *link)
 /**
  * link_poll - wait for a completion
  * @link: link
- * @side: whose
+ * @side: which side's CQ
  * @wc: filled in
  *
  * Return: true if there was one.
@@ -260,7 +260,7 @@ bool link_poll(struct link *link, int side, struct ib_wc *wc)
 	return false;
 }
 
-/* Nothing to be polled. */
+/* Return: true if there is no completion to be polled. */
 bool link_quiet(struct link *link, int side)
 {
 	struct ib_wc wc;
@@ -268,7 +268,7 @@ bool link_quiet(struct link *link, int side)
 	return !ib_poll_cq(link->cq[side], 1, &wc);
 }
 
-/* Posts. Return: 0 or an errno. */
+/* Posts work requests. Return: 0 or an errno. */
 int link_send(struct link *link, int side, struct ib_send_wr *wr)
 {
 	const struct ib_send_wr *bad;
@@ -288,7 +288,7 @@ int link_finish(struct link *link, int side, struct ib_send_wr *wr)
 	return link_poll(link, side, &wc) ? wc.status : -ETIMEDOUT;
 }
 
-/* A receive without a buffer. */
+/* Posts a receive without a buffer. */
 int link_recv(struct link *link, int side, u64 wr_id)
 {
 	struct ib_recv_wr wr = { .wr_id = wr_id };
@@ -315,10 +315,10 @@ int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
 }
 
 /**
- * ended_with - is it the status that is due?
+ * ended_with - compare a status with the one that is due
  * @got: status, or an errno
- * @due: what the peer tells; that may be lost with its last answer, for then it
- *	answers nothing any more
+ * @due: the status that the peer's answer gives; if packets get lost, that
+ *	answer may be, and a peer in ERR sends no other
  *
  * Return: true if it is.
  */

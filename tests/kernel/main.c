@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of the kernel's verbs. In debugfs, in moor_verbs_test/: "tests" names them,
- * "run" takes "DEVICE TEST [SEED]" and returns when the test is over, "results" has
- * what the last one said, as TAP, "moved" how much has been moved in all, "hold" is
- * hold.c's, and "pin" pin.c's: it takes "DEVICE ADDRESS LENGTH", and then has what
- * that took.
+ * "run" takes "DEVICE TEST [SEED]" and returns when the test is over, "results" has the
+ * last test's TAP output, "moved" counts what all tests have moved. "hold" belongs to
+ * hold.c. "pin" (pin.c) takes "DEVICE ADDRESS LENGTH" and then holds what pinning took.
  */
 
 #include <linux/debugfs.h>
@@ -23,7 +22,7 @@ static const struct verbs_test *const all_tests[] = {
 	uc_tests, atomic_write_tests, limit_tests, dim_tests, gone_tests, figure_tests,
 };
 
-static DEFINE_MUTEX(lock);	/* one test at a time, its results, devices */
+static DEFINE_MUTEX(lock);	/* of results and devices; one test at a time */
 #define MAX_DEVICES	8
 static struct ib_device *devices[MAX_DEVICES];
 static struct dentry *directory;
@@ -74,7 +73,7 @@ bool point(bool good, const char *name, ...)
 }
 
 /**
- * note - a line for people
+ * note - print a diagnostic line
  * @text: the line
  */
 void note(const char *text, ...)
@@ -133,7 +132,7 @@ bool device_leaves(const struct ib_device *dev)
 	return READ_ONCE(leaving) == dev;
 }
 
-/* A device stays until the test on it is over, which is told. */
+/* Waits for the test that runs on the device; device_leaves() tells the test to end. */
 static void client_remove(struct ib_device *dev, void *client_data)
 {
 	WRITE_ONCE(leaving, dev);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory for tests: pages in an order of their own, of which a range is mapped for
- * DMA. Bytes are counted from the start of the first page.
+ * Memory for tests: pages that mostly do not lie side by side, of which a range is
+ * mapped for DMA. Bytes are counted from the start of the first page.
  */
 
 #include <linux/highmem.h>
@@ -9,7 +9,7 @@
 
 #include "verbs_test.h"
 
-/* Every other page that the allocator gives, so that few lie side by side. */
+/* Keeps every other page that the allocator gives, so that few lie side by side. */
 bool pages_alloc(struct pages *pages, struct ib_device *dev, u32 num)
 {
 	struct page *between;
@@ -50,7 +50,7 @@ void pages_free(struct pages *pages)
 	pages->page = NULL;
 }
 
-/* An entry for each page that the range has a part of. */
+/* The list has an entry for each page that the range touches. */
 bool pages_map(struct pages *pages, u32 offset, u32 length)
 {
 	u32 first = offset / PAGE_SIZE, done = 0, i;
@@ -88,8 +88,8 @@ static u8 pattern(u8 seed, u32 byte)
 }
 
 /*
- * Visits the bytes of the mapped range, or of what is outside. The device has done
- * with them, or will be told afterwards.
+ * Visits the bytes of the mapped range, or those outside of it. The callers sync it for
+ * the CPU and, after writes, for the device.
  */
 static bool visit(struct pages *pages, bool inside, bool put, bool patterned,
 		  u8 value)

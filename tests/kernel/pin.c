@@ -15,7 +15,7 @@
 #endif
 
 /**
- * pin_measure - pin and let go
+ * pin_measure - pin memory and unpin it
  * @dev: device
  * @addr: address of the first byte
  * @length: bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Posting, polling, being told, many queues. */
+/* Posting, polling, completion events, many queues. */
 
 #include <linux/completion.h>
 #include <linux/slab.h>
@@ -8,7 +8,7 @@
 
 #include "verbs_test.h"
 
-/* What each opcode does to data, and what its completions say. */
+/* What each opcode does to memory, and what its completions contain. */
 static void test_messages(struct ib_device *dev, u32 seed)
 {
 	struct buffer from = {}, to = {};
@@ -43,7 +43,7 @@ static void test_messages(struct ib_device *dev, u32 seed)
 	      wc.ex.imm_data == cpu_to_be32(0x12345678) &&
 	      buffer_is(&to, 3000, 1), "and the receiver's, with data");
 
-	/* Inline data has the kernel's own addresses. */
+	/* The SGE of inline data is a kernel address. */
 	buffer_fill(&from, 3000, 2);
 	recv.wr_id = 7;
 	ib_post_recv(link.qp[1], &recv, NULL);
@@ -115,7 +115,7 @@ close:
 	link_close(&link);
 }
 
-/* A queue takes as many work requests as it said, round and round. */
+/* A queue takes as many work requests as were announced, many times round the ring. */
 static void test_full(struct ib_device *dev, u32 seed)
 {
 	struct ib_send_wr wr = { .opcode = IB_WR_SEND };
@@ -136,7 +136,10 @@ static void test_full(struct ib_device *dev, u32 seed)
 			wr.send_flags = i == 15 ? IB_SEND_SIGNALED : 0;
 			good &= !link_send(&link, 0, &wr);
 		}
-		/* Nothing has been polled yet, though all may be done. */
+		/*
+		 * Nothing has been polled yet, so the queue is full even if all
+		 * requests have completed.
+		 */
 		wr.wr_id = 0;
 		bad = NULL;
 		good &= ib_post_send(link.qp[0], &wr, &bad) == -ENOMEM &&
@@ -152,7 +155,7 @@ static void test_full(struct ib_device *dev, u32 seed)
 	link_close(&link);
 }
 
-/* Who waits for work requests with wr_cqe. */
+/* Counts the completions of work requests with wr_cqe. */
 struct waiter {
 	struct ib_cqe sent;
 	struct ib_cqe received;
@@ -241,7 +244,10 @@ static void test_contexts(struct ib_device *dev, u32 seed)
 
 		if (!link_open(&link, dev, how))
 			return;
-		/* One at a time too: each needs an event of its own. */
+		/*
+		 * Most turns post one message at a time, so that each needs an event of
+		 * its own.
+		 */
 		for (turn = 0, good = true; turn < 200 && good; turn++)
 			good = send_and_wait(&link, turn % 10 ? 1 : 100);
 		point(good, "%s: every completion is told of (%u turns)",
@@ -263,7 +269,7 @@ static void count_event(struct ib_cq *cq, void *context)
 	wake_up(&counted->wait);
 }
 
-/* Which completions give an event, and what a request says of missed ones. */
+/* Which completions raise an event, and when ib_req_notify_cq() reports missed ones. */
 static void test_notify(struct ib_device *dev, u32 seed)
 {
 	struct ib_send_wr send = { .opcode = IB_WR_SEND };
@@ -291,7 +297,7 @@ static void test_notify(struct ib_device *dev, u32 seed)
 	      "which is said to those alone who ask");
 	link_poll(&link, 1, &wc);
 
-	/* A request for all is under way; let it be used up. */
+	/* The CQ is armed for any completion: use that up first. */
 	before = atomic_read(&counted.events);
 	link_recv(&link, 1, 2);
 	link_send(&link, 0, &send);
@@ -318,8 +324,8 @@ static void test_notify(struct ib_device *dev, u32 seed)
 #define PERIOD	65535	/* us; the longest there is */
 
 /*
- * Does an event come with the eighth completion, and none before? On a machine that
- * is too busy the period may be over sooner: then there is another try.
+ * Does an event come with the eighth completion, and none before? On a busy machine the
+ * period may end sooner; then it is tried again.
  */
 static bool moderated(struct link *link, struct counted *counted)
 {
@@ -389,7 +395,7 @@ static void test_moderation(struct ib_device *dev, u32 seed)
 
 #define MANY	160
 
-/* More queues than one doorbell page has slots for, all of them of use. */
+/* More queues than one doorbell page has slots for; all of them must work. */
 static void test_many(struct ib_device *dev, u32 seed)
 {
 	struct link *links = kcalloc(MANY, sizeof(*links), GFP_KERNEL);
@@ -420,7 +426,7 @@ static void test_many(struct ib_device *dev, u32 seed)
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
-/* With completions in the ring, larger and smaller. */
+/* Resizes a CQ with completions in it, up and down. */
 static void test_resize(struct ib_device *dev, u32 seed)
 {
 	struct ib_send_wr send = { .opcode = IB_WR_SEND };

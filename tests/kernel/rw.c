@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * rdma_rw contexts of all sizes in both directions, as storage targets use them. With
- * ib_core.force_mr=1 on the kernel's command line they go through fast registrations.
+ * ib_core.force_mr=1 on the kernel's command line they go through fast registration.
  */
 
 #include <linux/completion.h>
@@ -10,7 +10,7 @@
 #include "verbs_test.h"
 
 #define PAGES	300	/* more than rdma_rw registers at once */
-#define MR_PAGES	256	/* that much */
+#define MR_PAGES	256	/* the most that rdma_rw registers at once */
 #define OTHER	0xee
 
 struct transfer {
@@ -28,10 +28,10 @@ static void transfer_done(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&transfer->done);
 }
 
-/* Registrations of the largest context so far. */
+/* The most registrations that a context has used so far. */
 static int most_mrs;
 
-/* Side 0 reads the peer's memory, or writes it. Return: 0, a status or an errno. */
+/* Side 0 writes the peer's memory or reads it. Return: 0, a status or an errno. */
 static int transfer(struct link *link, struct pages *local, u64 addr, u32 rkey,
 		    enum dma_data_direction dir)
 {
@@ -57,7 +57,7 @@ static int transfer(struct link *link, struct pages *local, u64 addr, u32 rkey,
 	return got ?: transfer.status;
 }
 
-/* A list of the range that nobody has mapped yet: rdma_rw does. */
+/* Makes a list of the range, unmapped: rdma_rw maps it. */
 static bool describe(struct pages *pages, u32 offset, u32 length)
 {
 	bool good = pages_map(pages, offset, length);
@@ -78,7 +78,7 @@ static bool try_size(struct link *link, struct pages *local,
 	pages_set(remote, OTHER);
 	pages_fill(local, seed);
 	write = transfer(link, local, mr->iova, mr->rkey, DMA_TO_DEVICE);
-	/* The peer's range is longer than what is moved. */
+	/* The peer's mapped range is longer than this transfer. */
 	remote->length = length;
 	good = !write && pages_are(remote, seed) &&
 	       pages_same_outside(remote, OTHER);
@@ -97,8 +97,8 @@ static bool try_size(struct link *link, struct pages *local,
 static void test_rw(struct ib_device *dev, u32 seed)
 {
 	/*
-	 * rdma_rw counts entries of the list, of which an IOMMU makes one: then all has
-	 * to fit into one registration.
+	 * rdma_rw registers by list entries. An IOMMU makes a single entry of the list,
+	 * which then has to fit into one registration.
 	 */
 	u32 pages = device_iommu_mapped(dev->dma_device) ? MR_PAGES : PAGES;
 	const u32 lengths[] = {

@@ -14,7 +14,7 @@ static const char *state_name(enum ib_qp_state state)
 	return names[state];
 }
 
-/* Side 1 from RESET to a state; side 0 stays where it is. */
+/* Takes side 1 from RESET to @state, and leaves side 0 as it is. */
 static bool walk_to(struct link *link, enum ib_qp_state state)
 {
 	static const enum ib_qp_state way[] = {
@@ -31,7 +31,7 @@ static bool walk_to(struct link *link, enum ib_qp_state state)
 	return state == IB_QPS_ERR && link_state(link, 1, IB_QPS_ERR);
 }
 
-/* All that was posted comes back as flushed, each queue's in its order. */
+/* Each queue's work requests must come back in order, all flushed. */
 static bool all_flushed(struct link *link, u32 sends, u32 recvs)
 {
 	u32 next_send = 0, next_recv = 0;
@@ -70,8 +70,8 @@ static bool post(struct link *link, u32 sends, u32 recvs)
 }
 
 /*
- * What is posted in a state where nothing is executed is flushed in ERR, and
- * forgotten in RESET.
+ * Work posted in a state that does not execute it is flushed in ERR, and forgotten in
+ * RESET.
  */
 static void test_flush(struct ib_device *dev, u32 seed)
 {
@@ -109,7 +109,7 @@ static void test_flush(struct ib_device *dev, u32 seed)
 	link_close(&link);
 }
 
-/* Completions that nobody has polled go with their queue pair. */
+/* Destroying a queue pair drops its completions that were not polled. */
 static void test_forget(struct ib_device *dev, u32 seed)
 {
 	struct ib_send_wr wr = {
@@ -136,7 +136,7 @@ static void test_forget(struct ib_device *dev, u32 seed)
 	link_close(&link);
 }
 
-/* Long enough for a NIC that is a program to doze. */
+/* Long enough for a software NIC to doze. */
 static void rest(void)
 {
 	schedule_timeout_uninterruptible(msecs_to_jiffies(4));
@@ -146,7 +146,7 @@ static void never(struct ib_cq *cq, struct ib_wc *wc)
 {
 }
 
-/* ib_drain_qp() comes back, with receives and without, on a NIC that sleeps. */
+/* ib_drain_qp() returns, with receives and without, also on a NIC that dozes. */
 static void test_drain(struct ib_device *dev, u32 seed)
 {
 	static const enum ib_poll_context contexts[] = {
@@ -172,13 +172,13 @@ static void test_drain(struct ib_device *dev, u32 seed)
 				return;
 			for (n = 0; n < (turn & 1 ? 20 : 0); n++)
 				ib_post_recv(link.qp[0], &recv, NULL);
-			/* No receive is there for it: it is under way. */
+			/* The peer has no receive for it, so it stays under way. */
 			if (turn & 2)
 				ib_post_send(link.qp[0], &send, NULL);
 			if (turn & 4)
 				rest();
 			ib_drain_qp(link.qp[0]);
-			/* In ERR for a while, and once more. */
+			/* Drain again after some time in ERR. */
 			if (turn >= 8)
 				rest();
 			ib_drain_rq(link.qp[0]);
@@ -198,8 +198,8 @@ static void count_ended(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /*
- * A CQ that is too small fails, and what is posted to its queue pairs ends all the same,
- * each work request once, when they are drained.
+ * A CQ that is too small fails. Even then each work request posted to its queue pairs
+ * must complete once when they are drained.
  */
 static void test_overrun(struct ib_device *dev, u32 seed)
 {

@@ -5,7 +5,7 @@
 
 static const struct link_how uc = { .type = IB_QPT_UC };
 
-/* An empty message: what was sent before it has arrived, or never will. */
+/* Sends an empty message: what was sent before has arrived by then, or never will. */
 static bool settle(struct link *link)
 {
 	struct ib_send_wr wr = {

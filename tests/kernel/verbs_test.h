@@ -8,25 +8,27 @@
 #include <rdma/ib_verbs.h>
 
 #define LINK_DEPTH	128
-/* No completion takes that long, whatever else the machine does. */
+/* Longer than any completion takes, however busy the machine is. */
 #define PATIENCE	(20 * HZ)
 
 /* main.c: one test point, TAP */
 bool __printf(2, 3) point(bool good, const char *name, ...);
 void __printf(1, 2) note(const char *text, ...);
 
-/* Do packets meet with accidents? Parameter of the module. */
+/*
+ * A module parameter: packets get lost, delayed and so on (tests/run-guest --impair).
+ */
 extern bool impaired;
 
-/* What has been moved since the module was loaded: in debugfs, for who waits for it. */
+/* Transfers since the module was loaded; shown in debugfs for scripts to wait for. */
 extern atomic_t moved;
 
 /* Is the device about to go, as soon as the test lets it? */
 bool device_leaves(const struct ib_device *dev);
 
-/* How a link is made; zero: the usual way. */
+/* How to make a link; all zero: the usual way. */
 struct link_how {
-	enum ib_qp_type type;		/* RC, unless it is said to be UC */
+	enum ib_qp_type type;		/* RC, unless set to UC */
 	enum ib_poll_context poll_ctx;	/* with @alloc_cq */
 	bool alloc_cq;			/* by ib_alloc_cq(): completions go to wr_cqe */
 	bool no_connect;		/* both queue pairs stay in RESET */
@@ -41,10 +43,10 @@ struct link_how {
  * struct link - two queue pairs of one device, connected to each other
  * @dev: device
  * @pd: protection domain of both
- * @cq: a CQ each
+ * @cq: the CQs, one for each side
  * @qp: queue pairs
- * @gid: RoCE v2 GID that they talk by
- * @psn: what the first packet of either is counted as
+ * @gid: their RoCE v2 GID
+ * @psn: first PSN of both directions
  * @how: how it was made
  */
 struct link {
@@ -72,18 +74,18 @@ int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
 	      struct ib_sge *sge, u64 addr, u32 rkey);
 bool ended_with(int got, enum ib_wc_status due);
 
-/* pages.c: memory in pages that do not lie beside each other */
+/* pages.c: memory in pages that do not lie side by side */
 
 /**
- * struct pages - some memory, mapped for DMA
+ * struct pages - memory of which a range is mapped for DMA
  * @dev: device
  * @num: pages
  * @page: the pages
- * @sg: an entry for each piece
- * @nents: of them
- * @mapped: of them as the device sees them
- * @offset: of the first byte in its page
- * @length: bytes
+ * @sg: the range, an entry for each page
+ * @nents: entries of @sg
+ * @mapped: entries of @sg after mapping
+ * @offset: offset of the range
+ * @length: bytes of the range
  */
 struct pages {
 	struct ib_device *dev;
@@ -128,7 +130,7 @@ int fast_reg(struct link *link, int side, struct ib_mr *mr, u32 key, int access)
 int fast_inv(struct link *link, int side, u32 key);
 bool fast_map(struct ib_mr *mr, struct pages *pages);
 
-/* hold.c: called one at a time */
+/* hold.c; the caller serializes these */
 struct hold;
 
 struct hold *hold_new(void);
@@ -136,7 +138,7 @@ int hold_make(struct hold *hold, struct ib_device *dev, u32 chance);
 void hold_leave(struct ib_device *dev);
 void hold_free(struct hold *hold);
 
-/* pin.c: of the calling process's memory */
+/* pin.c; of memory of the calling process */
 int pin_measure(struct ib_device *dev, u64 addr, u64 length, u64 took[2]);
 
 struct verbs_test {

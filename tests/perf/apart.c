@@ -2,9 +2,9 @@
 /*
  * Usage: apart DEVICE PROCESSES COUNT BYTES
  *
- * As many processes, which share no memory, context or PD, register and deregister
- * BYTES of small pages that lie apart; COUNT times each, a few regions at a time. For
- * tests/perf/locks, which counts where they meet.
+ * PROCESSES processes, which share no memory, context or PD, register and deregister
+ * BYTES of small, scattered pages, COUNT times each and a few regions at a time. For
+ * tests/perf/locks, which counts the locks they contend for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void work(struct ibv_pd *pd, const struct mapping *mapping, int count)
 	}
 }
 
-/* Ready when its memory is; goes on when all are. */
+/* Reports when its memory is ready, and starts when all processes are. */
 static void be_process(char **argv, int ready, int go)
 {
 	struct ibv_pd *pd = open_pd(argv[1]);

@@ -2,12 +2,13 @@
 /*
  * Usage: blocks ROUNDS NAME=DISK [NAME=DISK...]
  *
- * Instructions of the guest (lib/spare.h) for a read and a write of blocks past the page
- * cache: of 4 and of 128 KiB, one at a time and 16, on the disks in turn, ROUNDS times.
- * Prints each round's as lib/figures.h has them. What is on the disks is lost.
+ * Counts the guest's instructions (lib/spare.h) for reading and writing blocks past the
+ * page cache: of 4 and of 128 KiB, one and 16 at a time, on the disks in turn, ROUNDS
+ * times. Prints the figures of each round (lib/figures.h). The disks' contents are
+ * lost.
  *
- * The kernel's own asynchronous I/O, without a library; blocks are no neighbours, or the
- * block layer makes one request of several.
+ * The kernel's own asynchronous I/O, without a library; consecutive blocks are not
+ * adjacent, or the block layer would merge the requests.
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -69,7 +70,7 @@ static void submit(struct iocb **list, long num)
 	}
 }
 
-/* Where a request goes: each block once before any comes again. */
+/* The offset of a request: every block comes once before any comes again. */
 static uint64_t place(const struct disk *disk, const struct load *load, unsigned int number)
 {
 	uint64_t blocks = disk->bytes / load->size;
@@ -79,7 +80,7 @@ static uint64_t place(const struct disk *disk, const struct load *load, unsigned
 	return (uint64_t)number * STRIDE % blocks * load->size;
 }
 
-/* So many requests of a kind, @load->depth on their way. */
+/* Runs @count requests of a kind, with up to @load->depth under way. */
 static void run(const struct disk *disk, const struct load *load, unsigned int count)
 {
 	struct iocb blocks[DEPTH_MAX] = { 0 }, *list[DEPTH_MAX];
@@ -127,7 +128,7 @@ static void measure(const struct disk *disk, const struct load *load)
 	passed = now_ns();
 	run(disk, load, load->count);
 	figure.took[0] = (busy() - start) / load->count;
-	/* The same, where nobody has waited and no turn was taken off. */
+	/* The same with the time of waiting, and without subtracting idle turns. */
 	fprintf(stderr, "%s: %u bytes, %s: %llu, waiting included\n", disk->name, load->size,
 		load->what, (unsigned long long)((now_ns() - passed) / load->count));
 	show(&figure, load->what, &sort, disk->name);
@@ -146,7 +147,7 @@ static void open_disk(struct disk *disk, char *argument)
 		tap_bail("%s: %m", path);
 }
 
-/* Pages of one size, so that no disk gets requests of fewer pieces. */
+/* Pages of one size, so that requests have the same number of pieces on all disks. */
 static void make_buffers(void)
 {
 	const size_t length = DEPTH_MAX * LARGE;
@@ -172,7 +173,7 @@ int main(int argc, char **argv)
 	make_buffers();
 	if (syscall(SYS_io_setup, DEPTH_MAX, &context))
 		tap_bail("io_setup: %m");
-	/* No memory of the disk is missing any more. */
+	/* Write everything once, so that the disk has allocated all of its memory. */
 	run(&disks[0], &all, disks[0].bytes / LARGE);
 	spare_begin();
 	for (l = 0; l < sizeof(loads) / sizeof(*loads); l++)

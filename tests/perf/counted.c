@@ -2,8 +2,8 @@
 /*
  * Usage: counted COMMAND [ARG...]
  *
- * Runs COMMAND and prints, as its last line, how many instructions the guest has executed
- * until its end, whoever they were of (lib/spare.h). COMMAND's output is left out.
+ * Runs COMMAND and prints, as the last line, how many instructions the whole guest has
+ * executed meanwhile (lib/spare.h). COMMAND's output is dropped.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 /*
  * Usage: crowd DEVICE BYTES MOST
  *
- * Holds up to MOST regions of BYTES, of the same few megabytes of huge pages (of small
- * ones if BYTES is a page's). For tests/perf/many, which tells it on standard input what
- * to do: "reg N", or "dereg N" of those that are oldest. After either it prints what each
- * of the last ones took, a median, and the mean of all N: nanoseconds, which are
- * instructions where the guest's clock counts these (scripts/vm --icount).
+ * Holds up to MOST regions of BYTES, all in the same few megabytes of huge pages (of
+ * small pages if BYTES is a page). For tests/perf/many, which writes commands to
+ * standard input: "reg N", or "dereg N" for the N oldest regions. After each command it
+ * prints a median over the last regions and the mean of all N, in nanoseconds, which
+ * are instructions where the guest's clock counts these (scripts/vm --icount).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	if (!bytes || MEMORY % bytes ||
 	    mapping_make(&mapping, bytes > PAGE ? THP : IN_ORDER, MEMORY))
 		tap_bail("no memory for regions of %zu bytes", bytes);
-	/* Its pages are there before the kernel's memory is looked at. */
+	/* Touch these pages before the kernel's memory is measured. */
 	mrs = malloc(most * sizeof(*mrs));
 	memset(mrs, 0xff, most * sizeof(*mrs));
 	while (fgets(line, sizeof(line), stdin)) {

@@ -2,10 +2,10 @@
 /*
  * Usage: fences DEVICE [MRS]
  *
- * How many fences deregistering takes: one thread, eight that begin at once, and the
- * end of a process; MRS (1000) regions of a page in all. What is counted is commands
- * that the NIC has fetched, by its control socket; nobody else may use it, and all
- * that deregistering issues is MR_REVOKE. From the host:
+ * How many fences deregistering takes: by one thread, by eight that begin at once, and
+ * by the end of a process; MRS (1000) regions of a page in all. Counts the commands
+ * that the NIC has fetched, by its control socket: nothing else may use the NIC, and
+ * MR_REVOKE is all that deregistering issues. From the host:
  *
  *   tests/perf/nic/make slow
  *   scripts/vm --control -- build/tests/fences moor0

@@ -3,10 +3,10 @@
  * Usage: paging DEVICE [OTHER]
  *
  * What on-demand paging takes on one device and on another: an RDMA WRITE of 8 bytes to
- * a page that the device has, and to one that only the process has, which is one fault
- * more; giving a device 64 MiB that the process has, beside pinning them;
- * and taking a page away from the process, that nobody else has, or one region, or 1,000.
- * Prints figures as lib/figures.h has them.
+ * a page that the device has, and to one that only the process has, which costs a page
+ * request; giving a device 64 MiB that the process has, compared with pinning them; and
+ * unmapping a page that no region has, that one has, and that 1,000 have. Prints
+ * figures as lib/figures.h has them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +21,9 @@
 
 #define BIG		(64ul << 20)
 #define ROUNDS		ROUNDS_MAX
-#define FEW		5	/* of what takes long */
+#define FEW		5	/* rounds of operations that take long */
 #define MANY		1000
-#define STEP		37	/* pages: nobody takes that for reading on */
+#define STEP		37	/* pages between accesses: too far for read-ahead */
 
 enum row { PRESENT, ABSENT, PREFETCH, PIN, TAKE_ALONE, TAKE_1, TAKE_MANY, ROWS };
 
@@ -77,7 +77,7 @@ static void measure_writes(struct device *device)
 	for (i = 0; i < ROUNDS; i++) {
 		uint8_t *page = big + (size_t)i * STEP * PAGE;
 
-		/* The process's again, and nobody else's. */
+		/* The process has the page again, the device does not. */
 		madvise(page, PAGE, MADV_DONTNEED);
 		*page = 1;
 		start = now_ns();
@@ -118,7 +118,7 @@ static void measure_big(struct device *device)
 	}
 }
 
-/* Of a page that @num regions of a page have. */
+/* Unmaps a page on which @num regions of one page are registered. */
 static void take_away(struct device *device, enum row row, unsigned int num, unsigned int rounds)
 {
 	static struct ibv_mr *mr[MANY];

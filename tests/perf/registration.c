@@ -2,11 +2,11 @@
 /*
  * Usage: registration [--most BYTES] [--step FACTOR] DEVICE [OTHER]
  *
- * What ibv_reg_mr, ibv_rereg_mr and ibv_dereg_mr take, on one buffer after the other, the
- * devices in turn on each; and beside them the floor: pinning the same buffer for DEVICE
- * with nothing registered (if tests/kernel is loaded), and io_uring's registered buffers,
- * which no device sees. Each kind of memory in sizes up to BYTES (1 GiB), each FACTOR (4)
- * times the one before. Then calls that do nothing or little, and the end of a process.
+ * What ibv_reg_mr, ibv_rereg_mr and ibv_dereg_mr take, on one buffer after the other,
+ * with the devices in turn on each. To compare with: pinning the same buffer for DEVICE
+ * without registering it (if tests/kernel is loaded), and registering it with io_uring,
+ * which no device sees. Each kind of memory in sizes up to BYTES (1 GiB), each FACTOR
+ * (4) times the one before. Then calls that do little, and the end of a process.
  *
  * Prints figures as lib/figures.h has them; what a device cannot do is left out.
  */
@@ -37,7 +37,7 @@
 #define DEVICES_MAX	2
 #define ACCESS		IBV_ACCESS_LOCAL_WRITE
 
-/* What is taken of an MR, in this order. */
+/* The operations measured on an MR, in this order. */
 enum step { REG, RIGHTS, MOVE, DEREG, STEPS };
 
 static const char *const step_names[STEPS] = {
@@ -74,7 +74,7 @@ static struct ibv_mr *reg(struct device *device, const struct mapping *mapping)
 	return ibv_reg_mr_iova(device->pd, mapping->at, mapping->length, mapping->iova, ACCESS);
 }
 
-/* rereg takes no iova, and no dma-buf. */
+/* ibv_rereg_mr() takes neither an iova nor a dma-buf. */
 static void measure_rereg(struct device *device, struct ibv_mr *mr, const struct mapping *mapping)
 {
 	bool can_move = mapping->kind != ASKEW && mapping->kind != DMABUF;
@@ -108,7 +108,7 @@ static void measure_mr(struct device *device, const struct mapping *mapping)
 	take(&figures[DEREG], &start);
 }
 
-/* ---- the floor ---- */
+/* ---- what registering cannot be faster than ---- */
 
 struct floor {
 	int file;
@@ -195,7 +195,7 @@ static void measure_memory(struct device *devices, int num, struct floor *pin, s
 
 /* ---- calls that pin nothing ---- */
 
-/* One that copies a few bytes out, and that is all; on a Moor NIC. */
+/* A call that only copies a few bytes to the process. Moor NICs alone have it. */
 static void measure_call(const struct device *device)
 {
 	static struct figure figure;
@@ -224,7 +224,7 @@ static void measure_call(const struct device *device)
 	show(&figure, "a method of uverbs", &plain, device->name);
 }
 
-/* An object, and no more. */
+/* Making a small object, a PD. */
 static void measure_object(const struct device *device)
 {
 	static struct figure on, off;
@@ -244,7 +244,7 @@ static void measure_object(const struct device *device)
 	show(&off, "ibv_dealloc_pd", &plain, device->name);
 }
 
-/* What is left open is the kernel's to take back, as when a process ends. */
+/* Closing a context with open MRs, which the kernel frees as when a process ends. */
 static void measure_close(const char *name)
 {
 	struct figure figure = { .count = 1 };

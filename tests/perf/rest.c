@@ -2,10 +2,9 @@
 /*
  * Usage: rest DEVICE [OTHER]
  *
- * What it takes to register a page and to deregister it, by wall time: one right after
- * the other, when the NIC is awake, and each after 5 ms in which nobody does anything,
- * when it sleeps and so do the threads between it and the caller. One device after the
- * other.
+ * What it takes to register a page and to deregister it, by wall time: back to back,
+ * while the NIC is awake, and after 5 ms of idleness, when the NIC and the threads
+ * between it and the caller sleep. One device after the other.
  *
  * Prints figures as lib/figures.h has them.
  */
@@ -32,7 +31,7 @@ static void die(const char *what)
 
 static void rest(unsigned int us)
 {
-	/* A sleep of 0 is one, too: of the timer's slack. */
+	/* usleep(0) would sleep, too, for the timer's slack. */
 	if (us)
 		usleep(us);
 }

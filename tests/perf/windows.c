@@ -3,8 +3,8 @@
  * Usage: windows DEVICE [OTHER]
  *
  * What memory windows of both types take, on the devices in turn: ibv_alloc_mw and
- * ibv_dealloc_mw; binding, binding another time (type 1) and invalidating (type 2), each
- * until the completion is there. Prints figures as lib/figures.h has them.
+ * ibv_dealloc_mw; binding, binding again (type 1) and invalidating (type 2), each until
+ * it has completed. Prints figures as lib/figures.h has them.
  */
 #include <stdio.h>
 #include <string.h>

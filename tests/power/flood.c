@@ -2,9 +2,9 @@
 /*
  * Usage: flood
  *
- * Gives the NIC work for minutes, which it does without a processor: full send
- * queues of long RDMA WRITEs. Says "ready" when they are posted, and waits for the
- * end of its standard input.
+ * Gives the NIC minutes of work that needs no processor: full send queues of long RDMA
+ * WRITEs. Prints "ready" when they are posted, and ends at the end of its standard
+ * input.
  */
 #include <stdio.h>
 

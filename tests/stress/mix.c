@@ -2,10 +2,10 @@
 /*
  * Usage: mix [--seconds N] [--seed N]
  *
- * The stress mix: everything that memory registration has, by several threads
- * of several processes, for so many seconds. The seed decides what each worker
- * does, step by step. At the end the accounts are made up; the lines "# refused
- * SECTION N" say how many lines of the NIC's log were provoked.
+ * The stress mix: all that memory registration offers, used by several threads
+ * of several processes for N seconds. The seed decides what each worker does,
+ * step by step. At the end the counts are compared; the line "# refusals N"
+ * says how many refusals were provoked, for each of which the NIC logs a line.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,7 +38,7 @@ static const char *const names[TALLIES] = {
 	[QP_RESET] = "QPs reset", [QP_DESTROY] = "destroyed",
 };
 
-/* What a worker does, and how often. */
+/* The acts of a worker, and how often each is drawn. */
 static const struct {
 	unsigned int weight;
 	void (*act)(struct worker *w);
@@ -70,7 +70,10 @@ static uint64_t scramble(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* The next number: of seed, step and place in the step, and nothing else. */
+/*
+ * The next random number: depends only on the seed, the step and the place in
+ * the step.
+ */
 uint64_t draw(struct worker *w)
 {
 	return scramble(w->seed + scramble(w->steps * 256 + ++w->draws));
@@ -86,7 +89,9 @@ void count(struct worker *w, enum tally tally)
 	atomic_fetch_add(&w->world->tallies[tally], 1);
 }
 
-/* Something is not as it must be: the process ends, its parent will say so. */
+/*
+ * Reports something unexpected and ends the process, which its parent reports.
+ */
 _Noreturn void wrong(struct worker *w, const char *format, ...)
 {
 	char text[256];
@@ -135,7 +140,7 @@ static void set_up(struct worker *w)
 		tap_bail("set-up: %s", strerror(errno));
 }
 
-/* MRs first: those with windows refuse, and go after the windows. */
+/* MRs with bound windows refuse, and are deregistered after the windows. */
 static void tear_down(struct worker *w)
 {
 	struct region *r;
@@ -168,7 +173,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Counts what comes; nothing but refusals at a responder may raise events. */
+/* Counts an event: only refusals by a responder may raise one. */
 static void take_event(struct ibv_context *ctx, struct world *world)
 {
 	struct pollfd fd = { .fd = ctx->async_fd, .events = POLLIN };
@@ -188,7 +193,7 @@ static void take_event(struct ibv_context *ctx, struct world *world)
 	atomic_fetch_add(&w->events, 1);
 }
 
-/* An MR for the others to import. */
+/* Registers the MR that other processes import. */
 static struct ibv_mr *export(struct ibv_context *ctx, struct ibv_pd *pd,
 			     struct exported *ex)
 {
@@ -205,7 +210,7 @@ static struct ibv_mr *export(struct ibv_context *ctx, struct ibv_pd *pd,
 	return mr;
 }
 
-/* One process of the mix: its status says whether all was right. */
+/* One process of the mix. Returns the exit status. */
 static int live(struct world *world, unsigned int process, uint64_t seed)
 {
 	struct exported *ex = &world->exported[process];
@@ -229,7 +234,7 @@ static int live(struct world *world, unsigned int process, uint64_t seed)
 	for (i = 0; i < THREADS; i++)
 		while (pthread_tryjoin_np(threads[i], NULL))
 			take_event(ctx, world);
-	/* Whoever is at it, and alive, still uses what it imported. */
+	/* Wait until no live process uses the exported MR any more. */
 	while (atomic_exchange(&ex->in_use, true) &&
 	       !atomic_load(&world->broken))
 		take_event(ctx, world);
@@ -269,7 +274,10 @@ static void make_up_accounts(struct world *world)
 	for (int i = 0; i < TALLIES; i++)
 		if (i != EVENTS_DUE && i != EVENTS)
 			tap_ok(n[i], "%s: some", names[i]);
-	/* A line of the NIC's log each; by which rule is not ours to know. */
+	/*
+	 * One line of the NIC's log for each; the mix does not know by which
+	 * rule.
+	 */
 	tap_diag("refusals %llu",
 		 (unsigned long long)(n[REFUSED_REQUEST] + n[REFUSED_PEER]));
 }
@@ -283,8 +291,8 @@ static bool has_all(struct world *world)
 }
 
 /*
- * As many seconds as asked; longer, if a slow machine has not come to all acts
- * by then; shorter, if a process ends before its time.
+ * Runs for @seconds; up to ten times longer if some kind of act has not been
+ * reached on a slow machine; shorter if a process has failed.
  */
 static void let_run(struct world *world, time_t seconds)
 {
@@ -310,7 +318,10 @@ static void mix(time_t seconds, uint64_t seed)
 	sigset_t child;
 	int status;
 
-	/* Blocked: it is waited for. */
+	/*
+	 * let_run() waits for SIGCHLD with sigtimedwait(), so it must be
+	 * blocked.
+	 */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);

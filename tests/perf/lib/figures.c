@@ -35,7 +35,7 @@ void show(struct figure *figure, const char *what, const struct sort *sort,
 	printf("\"%s\",\"%s\",%llu,%s,%s,%llu\n", what, sort->kind,
 	       (unsigned long long)sort->size, sort->of, whose,
 	       (unsigned long long)figure->took[figure->count / 2]);
-	/* Of a run that is cut short, what there is. */
+	/* A run that is cut short leaves the figures that it has. */
 	fflush(stdout);
 	figure->count = 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Figures: the median of what was taken, as a line of CSV that tests/perf/bench
- * completes: what, kind of memory, size, of what, whose, nanoseconds. They are
- * instructions where the guest's clock counts these (scripts/vm --icount).
+ * Figures: medians, each printed as a line of CSV that tests/perf/bench
+ * completes: what was measured, kind of memory, size, what the size counts,
+ * device, nanoseconds. They are instructions where the guest's clock counts
+ * these (scripts/vm --icount).
  */
 #ifndef FIGURES_H
 #define FIGURES_H
@@ -11,13 +12,15 @@
 
 #define ROUNDS_MAX	101
 
-/* What one thing took, time after time. */
+/* The times that one operation took. */
 struct figure {
 	uint64_t took[ROUNDS_MAX];
 	int count;
 };
 
-/* A kind of figures; the default is figures of nothing in particular. */
+/*
+ * What a figure is about beside the operation. @plain: nothing in particular.
+ */
 struct sort {
 	const char *kind;	/* of memory */
 	uint64_t size;
@@ -25,9 +28,9 @@ struct sort {
 };
 
 uint64_t now_ns(void);
-/* Notes what has passed since @start, and begins anew. */
+/* Notes the time since @start, and sets @start to now. */
 void take(struct figure *figure, uint64_t *start);
-/* Its median in a line, unless nothing was taken; it is empty then. */
+/* Prints the median of @figure, if that is not empty, and empties it. */
 void show(struct figure *figure, const char *what, const struct sort *sort,
 	  const char *whose);
 

@@ -27,7 +27,7 @@ const struct mapping_info mapping_info[MAPPING_KINDS] = {
 	[HUGETLB_1G] = { "1 GiB pages", GIGANTIC, 1024 * MIB },
 };
 
-/* Neighbours are touched far from each other in time, so they lie apart. */
+/* Touching neighbours far apart in time has them allocated far apart in memory. */
 static void touch(char *at, size_t length, bool scattered)
 {
 	size_t step = scattered ? 7 * PAGE : PAGE, first, i;
@@ -43,7 +43,7 @@ static int map_anonymous(struct mapping *mapping)
 	bool taken = mapping->kind == HUGETLB || mapping->kind == ASKEW || gigantic;
 	bool given = mapping->kind == THP || mapping->kind == ODD;
 
-	/* Pages of a GiB are aligned as they are, and there is none to spare. */
+	/* 1 GiB pages are aligned by themselves, and there is none to spare. */
 	mapping->map_length = mapping->length + (gigantic ? 0 : HUGE);
 	mapping->map = mmap(NULL, mapping->map_length, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | (taken ? MAP_HUGETLB : 0) |
@@ -59,7 +59,7 @@ static int map_anonymous(struct mapping *mapping)
 	return 0;
 }
 
-/* Every other page of a file, from its end. */
+/* Makes a udmabuf of every other page of a file, from its end. */
 static int dmabuf_of(int file, size_t length)
 {
 	size_t pages = length / PAGE, i;

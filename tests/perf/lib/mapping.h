@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory to register, of each kind that makes a difference to whoever pins it. */
+/* Memory to register, of each kind that makes a difference to pinning it. */
 #ifndef MAPPING_H
 #define MAPPING_H
 
@@ -10,9 +10,9 @@ enum mapping_kind {
 	IN_ORDER,	/* small pages, touched from first to last */
 	SCATTERED,	/* small pages that lie apart */
 	DMABUF,		/* small pages that lie apart, behind a file descriptor */
-	THP,		/* huge pages that the kernel gives by itself */
-	HUGETLB,	/* huge pages that were asked for */
-	ASKEW,		/* the same; iova is off by a page */
+	THP,		/* huge pages given by the kernel */
+	HUGETLB,	/* huge pages of the reserve */
+	ASKEW,		/* likewise; iova is off by a page */
 	ODD,		/* transparent huge pages, but for one */
 	HUGETLB_1G,	/* pages of a GiB; the guest has to have been booted with them */
 	MAPPING_KINDS

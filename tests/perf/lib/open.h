@@ -4,7 +4,7 @@
 
 #include <infiniband/verbs.h>
 
-/* A PD of the device of that name, in a context of its own. Without one the program ends. */
+/* Opens the device @name and allocates a PD. Ends the program if that fails. */
 struct ibv_pd *open_pd(const char *name);
 
 #endif /* OPEN_H */

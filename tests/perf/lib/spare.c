@@ -26,12 +26,12 @@ static _Noreturn void turn_round(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (sched_setscheduler(0, SCHED_IDLE, &none))
 		_exit(1);
-	/* Two instructions; it ends with its parent. */
+	/* A turn is these two instructions. The process ends with its parent. */
 	asm volatile("1: incq %0\n\tjmp 1b" : "+m" (*turns));
 	__builtin_unreachable();
 }
 
-/* Is an instruction a nanosecond, whether it comes with few or with many to a jump? */
+/* Does each instruction take a nanosecond, in short loops and in long ones? */
 static bool counts_instructions(void)
 {
 	uint64_t start = now_ns(), left = TURNS, few, many;
@@ -51,7 +51,7 @@ static int by_value(const void *a, const void *b)
 	return *(const double *)a > *(const double *)b ? 1 : -1;
 }
 
-/* Nobody has anything to do but the clock, which ticks: what is a turn then? */
+/* With no other work but the clock's ticks: nanoseconds of a turn. */
 static double learn(void)
 {
 	double took[PERIODS];

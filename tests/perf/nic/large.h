@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A NIC of 2^20 contexts, half of them for plain MRs: more than base/limits.h gives
- * it. The compiler reads this before all else (-include), and with it limits.h,
- * which is then not read again. See tests/perf/nic/make.
+ * A NIC of 2^20 contexts, half of them for plain MRs: more than base/limits.h gives it.
+ * The compiler includes this first (-include); it includes limits.h and overrides it,
+ * and limits.h is not read again. See tests/perf/nic/make.
  */
 #ifndef PERF_NIC_LARGE_H
 #define PERF_NIC_LARGE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC that takes its time: it looks at the command ring a millisecond after it has
- * found something in there. Linked with --wrap=command_run; see tests/perf/nic/make.
+ * A slow NIC: it runs a command a millisecond after it has found it in the ring. Linked
+ * with --wrap=command_run; see tests/perf/nic/make.
  */
 #include "base/timer.h"
 #include "device/command.h"

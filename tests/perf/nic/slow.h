@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The linker's names for what takes the place of command_run(), and for that itself. */
+/* The linker's names for the wrapper of command_run(), and for command_run() itself. */
 #ifndef PERF_NIC_SLOW_H
 #define PERF_NIC_SLOW_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The stress mix. Workers, each with a pair of QPs of its own, make, change,
- * use and unmake memory regions and windows, as a seed tells them. A worker
- * knows what it has, so it knows how each call and each request must end, and
- * what its memory must look like.
+ * use and free memory regions and windows, as a seed tells them. A worker knows
+ * its objects, and so how each call and each request must end and what its
+ * memory must contain.
  */
 #ifndef MIX_H
 #define MIX_H
@@ -15,7 +15,7 @@
 
 #include "window.h"
 
-#define ARENA		(64u << 10)	/* what a worker registers parts of */
+#define ARENA		(64u << 10)	/* parts of it are registered */
 #define REACH		8192u		/* longest message */
 #define REGIONS		6
 #define WINDOWS		6
@@ -27,7 +27,7 @@
 #define REMOTE_RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 			 IBV_ACCESS_REMOTE_ATOMIC)
 
-/* What is counted, for the accounts at the end. */
+/* Counted for the accounts at the end. */
 enum tally {
 	POSTED, COMPLETED,
 	REFUSED_REQUEST,	/* work requests that end in an error: HWI 12 */
@@ -50,7 +50,7 @@ struct region {
 };
 
 struct window {
-	struct ibv_mw *mw;		/* NULL: none */
+	struct ibv_mw *mw;		/* NULL: no window in this slot */
 	enum ibv_mw_type type;
 	struct region *region;		/* NULL: not bound */
 	size_t offset, length;		/* in the arena */
@@ -58,7 +58,7 @@ struct window {
 	unsigned int access;
 };
 
-/* Known to all processes. */
+/* What a process exports, for all others to import. */
 struct exported {
 	_Atomic uint32_t pid, rkey;
 	uint32_t fd, pd, mr;
@@ -69,7 +69,9 @@ struct exported {
 struct world {
 	struct exported exported[PROCESSES];
 	_Atomic uint64_t tallies[TALLIES];
-	/* An rkey of each worker's, dead or alive; none of them another's. */
+	/*
+	 * The last rkey of each worker, valid or not, for other workers to try.
+	 */
 	_Atomic uint32_t rkeys[PROCESSES * THREADS];
 	_Atomic uint64_t addrs[PROCESSES * THREADS];
 	atomic_bool stop, broken;
@@ -83,12 +85,12 @@ struct worker {
 	struct pair pair;		/* a asks, b answers */
 	struct ibv_pd *away;		/* another PD */
 	struct ibv_mr *null;
-	uint8_t *arena, *shadow;	/* the arena, and what it must hold */
+	uint8_t *arena, *shadow;	/* @shadow: what the arena must contain */
 	struct region regions[REGIONS];
 	struct window windows[WINDOWS];
 	uint32_t dead[DEAD];		/* keys that were good once */
 	unsigned int num_dead;
-	_Atomic uint64_t events;	/* of pair.b.qp, so far */
+	_Atomic uint64_t events;	/* that pair.b.qp has raised so far */
 	uint64_t events_due;
 };
 

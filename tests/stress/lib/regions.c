@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Regions of every kind: registered, changed, refused, imported, unmade. */
+/*
+ * Memory regions of every kind: registered, changed, refused, imported, deregistered.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 
 #define PAGE	4096u
 
-/* The flags that a registration may have, and their combinations that exist. */
+/* Draws a combination of access flags that a registration may have. */
 static unsigned int some_access(struct worker *w)
 {
 	unsigned int access = draw(w) & (ALL_ACCESS | IBV_ACCESS_MW_BIND |
@@ -21,7 +23,7 @@ static unsigned int some_access(struct worker *w)
 
 	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
 		access |= IBV_ACCESS_LOCAL_WRITE;
-	/* Windows need what many of these do not have. */
+	/* Windows need rights that many of these combinations lack. */
 	if (draw(w) & 1)
 		access |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 	if (below(w, 3) == 0)
@@ -29,7 +31,7 @@ static unsigned int some_access(struct worker *w)
 	return access;
 }
 
-/* A slot drawn, if it has an MR. */
+/* Draws a slot. Returns NULL if that has no MR. */
 struct region *some_region(struct worker *w)
 {
 	struct region *r = &w->regions[below(w, REGIONS)];
@@ -37,14 +39,14 @@ struct region *some_region(struct worker *w)
 	return r->mr ? r : NULL;
 }
 
-/* What the wire calls a byte of the arena. */
+/* The address by which a remote request reaches a byte of the arena. */
 uint64_t wire_address(const struct region *r, size_t offset)
 {
 	return (r->access & IBV_ACCESS_ZERO_BASED ? 0 : r->hca_va) +
 	       (offset - r->offset);
 }
 
-/* A key that was good and is not any more. */
+/* Notes a key that is not valid any more, to be tried later. */
 void bury(struct worker *w, uint32_t key)
 {
 	w->dead[w->num_dead++ % DEAD] = key;
@@ -63,7 +65,7 @@ static struct ibv_pd *pd_of(struct worker *w, const struct region *r)
 	return r->home ? w->pair.pd : w->away;
 }
 
-/* Are its pages pinned for writing? Those that are not never become so. */
+/* Are the pages pinned for writing? A later change of rights does not repin them. */
 static bool is_writable(unsigned int access)
 {
 	return access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
@@ -91,7 +93,7 @@ static void reg(struct worker *w, struct region *r)
 	atomic_store(&w->world->rkeys[w->number], r->mr->rkey);
 }
 
-/* Refused while windows are bound, and then nothing has changed. */
+/* EBUSY is due while windows are bound, and must change nothing. */
 void dereg_region(struct worker *w, struct region *r)
 {
 	uint32_t key = r->mr->lkey;
@@ -117,7 +119,7 @@ void toggle_region(struct worker *w)
 		reg(w, r);
 }
 
-/* How it must end: 0 or an errno. */
+/* The result that is due: 0 or an errno. */
 static int rereg_outcome(const struct region *r, const struct region *next,
 			 bool anew)
 {
@@ -127,7 +129,7 @@ static int rereg_outcome(const struct region *r, const struct region *next,
 	return r->windows ? EBUSY : 0;
 }
 
-/* Translation, PD and rights, in every combination. */
+/* Changes translation, PD and rights, in any combination. */
 void rereg_region(struct worker *w)
 {
 	struct region *r = some_region(w), next;
@@ -145,7 +147,7 @@ void rereg_region(struct worker *w)
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		next.home = below(w, 6);
-	/* What is or was paged is registered anew, whatever else changes. */
+	/* Paged MRs, old or new, are registered anew, whatever else changes. */
 	anew = flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
 	       (r->access | next.access) & IBV_ACCESS_ON_DEMAND;
 	if (anew)
@@ -177,7 +179,7 @@ static void transfer(struct worker *w, enum ibv_wr_opcode opcode,
 	settle(w, &w->pair.a, post(&w->pair.a, &request), wanted, true, what);
 }
 
-/* The process unmaps what is registered: its pages stay until the fence. */
+/* Unmaps registered memory: the MR keeps its pages until it is deregistered. */
 void orphan(struct worker *w)
 {
 	uint32_t length = 1 + below(w, REACH);
@@ -213,7 +215,7 @@ void orphan(struct worker *w)
 			 IBV_WC_REM_ACCESS_ERR, "reading it after that");
 }
 
-/* On-NIC memory, from the network and from the processor. */
+/* On-NIC memory, accessed by RDMA and by the processor. */
 void on_nic_memory(struct worker *w)
 {
 	uint32_t length = 4 + 4 * below(w, REACH / 4 - 1);
@@ -242,7 +244,7 @@ void on_nic_memory(struct worker *w)
 		wrong(w, "on-NIC memory cannot be freed");
 }
 
-/* The file that process @pid has under the number @fd. */
+/* Gets a copy of file descriptor @fd of process @pid. */
 static int take_fd(struct worker *w, uint32_t pid, uint32_t fd)
 {
 	int pidfd = syscall(SYS_pidfd_open, pid, 0), taken;
@@ -254,7 +256,7 @@ static int take_fd(struct worker *w, uint32_t pid, uint32_t fd)
 	return taken;
 }
 
-/* With queues of this process on the PD of the other: write to its memory. */
+/* Writes to another process's memory, by its PD and queues of this process. */
 static void use_import(struct worker *w, struct ibv_pd *pd, struct ibv_mr *mr,
 		       struct exported *ex)
 {
@@ -282,7 +284,7 @@ void import(struct worker *w)
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 
-	/* Its turn comes when the process is up and nobody else is at it. */
+	/* Only when that process has set it up, and no other worker uses it. */
 	if (!atomic_load(&ex->pid) || atomic_exchange(&ex->in_use, true))
 		return;
 	count(w, IMPORT);

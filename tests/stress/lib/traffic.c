@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Requests, how they end, and what they leave in memory. */
+/* Requests, how they must end, and their effect on memory. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define DEADLINE_S	60
 
-/* One way to reach memory by a key. */
+/* The ways to access memory by a key. */
 enum way {
 	WRITE, READ, FETCH_ADD, CMP_SWAP,	/* by an rkey */
 	GATHER, SCATTER, RECEIVE,		/* by an lkey */
@@ -32,7 +32,7 @@ static time_t now(void)
 	return time.tv_sec;
 }
 
-/* The next completion; others may have the processor meanwhile. */
+/* Waits for the next completion; yields so that other threads run meanwhile. */
 void reap(struct worker *w, struct ibv_cq *cq, struct ibv_wc *wc)
 {
 	time_t end = now() + DEADLINE_S;
@@ -48,7 +48,7 @@ void reap(struct worker *w, struct ibv_cq *cq, struct ibv_wc *wc)
 	count(w, COMPLETED);
 }
 
-/* Asynchronous events of this side go to the worker's account. */
+/* Has this side's asynchronous events counted for the worker. */
 void watch(struct worker *w, struct side *side)
 {
 	side->qp->qp_context = w;
@@ -67,7 +67,7 @@ static void await_events(struct worker *w)
 	}
 }
 
-/* Both QPs back to RTS; windows of type 2 are not bound any more. */
+/* Resets and connects both QPs; this unbinds windows of type 2. */
 void reset_qps(struct worker *w)
 {
 	count(w, QP_RESET);
@@ -75,7 +75,7 @@ void reset_qps(struct worker *w)
 	forget_type_2(w);
 }
 
-/* The side that answers gets another QP. */
+/* Gives the side that answers a new QP. */
 void destroy_qp(struct worker *w)
 {
 	count(w, QP_DESTROY);
@@ -87,8 +87,8 @@ void destroy_qp(struct worker *w)
 }
 
 /*
- * What has been posted to a side ends as wanted. After an error both QPs start
- * anew, and the event that a responder's refusal raises has come before that.
+ * The request posted to @side must end with @wanted. After an error, both QPs are
+ * reset; before that it waits for the event that a refusal raises at the responder.
  */
 void settle(struct worker *w, struct side *side, int posted,
 	    enum ibv_wc_status wanted, bool peer_refuses, const char *what)
@@ -149,17 +149,17 @@ static unsigned int needed(enum way way)
 	}
 }
 
-/* A try to reach memory: by what, and whether it must work. */
+/* An attempt to access memory, and whether it is allowed. */
 struct attempt {
 	enum way way;
 	uint32_t key, length;
 	uint64_t addr;
-	size_t offset;		/* in the arena, if it must work */
+	size_t offset;		/* in the arena; valid if allowed */
 	bool allowed;
 	const char *what;
 };
 
-/* Does what an atomic does. */
+/* Applies an atomic operation to the shadow. */
 static void do_atomic(uint8_t *memory, const struct request *request)
 {
 	uint64_t value;
@@ -172,7 +172,7 @@ static void do_atomic(uint8_t *memory, const struct request *request)
 	memcpy(memory, &value, sizeof(value));
 }
 
-/* By an rkey; the local end is a's buffer. */
+/* Access by an rkey; the local end is a's buffer. */
 static void attempt_remote(struct worker *w, const struct attempt *try)
 {
 	uint8_t *buf = w->pair.a.buf, *shadow = w->shadow + try->offset;
@@ -185,7 +185,7 @@ static void attempt_remote(struct worker *w, const struct attempt *try)
 		.compare_add = draw(w), .swap = draw(w),
 	};
 
-	/* Half of the swaps shall happen. */
+	/* Let half of the swaps take place. */
 	if (try->way == CMP_SWAP && try->allowed && draw(w) & 1)
 		memcpy(&request.compare_add, shadow, 8);
 	fill(buf, try->length, seed);
@@ -202,7 +202,10 @@ static void attempt_remote(struct worker *w, const struct attempt *try)
 		do_atomic(shadow, &request);
 }
 
-/* By an lkey of a's; the other end is b's buffer, and the key is good. */
+/*
+ * Access by an lkey of a's in a send request; the other end is b's buffer, by a valid
+ * key.
+ */
 static void attempt_local(struct worker *w, const struct attempt *try)
 {
 	uint8_t *buf = w->pair.b.buf, *shadow = w->shadow + try->offset;
@@ -226,7 +229,7 @@ static void attempt_local(struct worker *w, const struct attempt *try)
 		wrong(w, "%s: refused, but data has come", try->what);
 }
 
-/* An lkey of a receive; b sends. */
+/* Access by the lkey of a receive of a's; b sends the message. */
 static void attempt_receive(struct worker *w, const struct attempt *try)
 {
 	struct side *a = &w->pair.a, *b = &w->pair.b;
@@ -256,7 +259,7 @@ static void attempt_receive(struct worker *w, const struct attempt *try)
 		memcpy(w->shadow + try->offset, b->buf, try->length);
 		return;
 	}
-	/* A line of the log for either end. */
+	/* The NIC logs a line for either end. */
 	count(w, REFUSED_REQUEST);
 	count(w, REFUSED_REQUEST);
 	reset_qps(w);
@@ -277,8 +280,8 @@ static void attempt(struct worker *w, const struct attempt *try)
 }
 
 /*
- * Some bytes of a range of the arena: those of an atomic are aligned, on the
- * wire and in memory. Seldom the range is left by a byte, at one of its ends.
+ * Aims at some bytes of a range of the arena, aligned for an atomic both on the wire
+ * and in memory. Seldom they reach one byte beyond one end of the range.
  */
 static bool aim(struct worker *w, struct attempt *try, size_t offset,
 		size_t length, uint64_t iova)
@@ -304,19 +307,19 @@ static bool aim(struct worker *w, struct attempt *try, size_t offset,
 	try->addr = iova + skip;
 	if (outside && !is_atomic(try->way))
 		try->allowed = false;
-	/* Not beyond the shadow, whatever happens. */
+	/* A refused access must not lie outside of the shadow either. */
 	if (!try->allowed)
 		try->offset = 0;
 	return true;
 }
 
-/* An error costs both QPs and their windows: most are left out. */
+/* Leave most attempts out that fail: an error resets both QPs and unbinds windows. */
 static bool too_many_errors(struct worker *w, const struct attempt *try)
 {
 	return !try->allowed && below(w, 8);
 }
 
-/* An MR's key that lives, by every way, with and without the right. */
+/* Accesses a valid MR by its key in every way, with and without the right. */
 void use_region(struct worker *w)
 {
 	struct region *r = some_region(w);
@@ -344,7 +347,7 @@ void use_window(struct worker *w)
 	try.key = win->mw->rkey;
 	try.length = 1;
 	try.addr = (uintptr_t)w->arena;
-	/* A window's key is no lkey, and good for nothing when unbound. */
+	/* A window's key is no lkey, and while unbound it allows nothing. */
 	try.allowed = win->region && try.way < GATHER &&
 		      win->access & needed(try.way);
 	if (win->region) {
@@ -359,7 +362,7 @@ void use_window(struct worker *w)
 	attempt(w, &try);
 }
 
-/* A key that was good once, for memory that may have another key now. */
+/* Tries a key that was valid once; its memory may have another key now. */
 void use_dead(struct worker *w)
 {
 	struct attempt try = { .way = below(w, WAYS), .what = "a dead key" };
@@ -374,7 +377,9 @@ void use_dead(struct worker *w)
 	attempt(w, &try);
 }
 
-/* A key of another worker: of another PD at least, often of another process. */
+/*
+ * Tries the key of another worker, which has another PD and often is another process.
+ */
 void use_foreign(struct worker *w)
 {
 	unsigned int other = below(w, PROCESSES * THREADS);
@@ -389,7 +394,7 @@ void use_foreign(struct worker *w)
 	attempt(w, &try);
 }
 
-/* Zeros come from it, what goes there is gone, and it is no rkey. */
+/* The null MR: reads give zeros, writes vanish, and its key is no rkey. */
 void use_null(struct worker *w)
 {
 	uint8_t *buf = w->pair.b.buf;
@@ -423,7 +428,7 @@ void use_null(struct worker *w)
 			wrong(w, "the null MR gives 0x%02x", buf[i]);
 }
 
-/* Many at a time: all of them complete, in order. */
+/* Sends many requests at once: all must complete, in order. */
 void send_batch(struct worker *w)
 {
 	struct region *r = some_region(w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Windows of both types: made, bound, moved, unbound by every way, unmade. */
+/* Windows of both types: allocated, bound, moved, unbound in every way, freed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void set_unbound(struct window *win)
 	win->region = NULL;
 }
 
-/* Their QP has been reset or destroyed. */
+/* Notes that windows of type 2 are unbound: their QP was reset or destroyed. */
 void forget_type_2(struct worker *w)
 {
 	for (unsigned int i = 0; i < WINDOWS; i++)
@@ -22,7 +22,7 @@ void forget_type_2(struct worker *w)
 			set_unbound(&w->windows[i]);
 }
 
-/* Bound or not, a window may go. */
+/* Freeing a window must work, bound or not. */
 void dealloc_window(struct worker *w, struct window *win)
 {
 	uint32_t key = win->mw->rkey;
@@ -49,7 +49,7 @@ void toggle_window(struct worker *w)
 		wrong(w, "ibv_alloc_mw: %s", strerror(errno));
 }
 
-/* LOCAL_INV at b, or a message from a that invalidates. */
+/* Invalidates by LOCAL_INV at b, or by a SEND with invalidate from a. */
 static void invalidate_type_2(struct worker *w, struct window *win)
 {
 	const struct api *api = &apis[draw(w) & 1];
@@ -93,7 +93,7 @@ static void unbind(struct worker *w, struct window *win)
 	set_unbound(win);
 }
 
-/* Is the MR one to be bound to, with these rights? */
+/* May a window with these rights be bound to the MR? */
 static bool may_bind(const struct region *r, unsigned int access)
 {
 	return r->home && r->access & IBV_ACCESS_MW_BIND &&
@@ -103,7 +103,7 @@ static bool may_bind(const struct region *r, unsigned int access)
 
 static void bind(struct worker *w, struct window *win, struct region *r)
 {
-	/* ibv_bind_mw() itself looks at the PDs. */
+	/* ibv_bind_mw() checks the PDs itself, so other PDs are left to posting. */
 	const struct api *api = &apis[!r->home || draw(w) & 1];
 	size_t skip = below(w, r->length);
 	struct ibv_mw_bind_info info = {
@@ -116,7 +116,7 @@ static void bind(struct worker *w, struct window *win, struct region *r)
 	uint32_t key = win->mw->rkey;
 	struct side *b = &w->pair.b;
 
-	/* Not too often: an error costs both QPs and all type 2 windows. */
+	/* Seldom bind wrongly: an error costs both QPs and all bindings of type 2. */
 	if (!allowed && below(w, 4))
 		return;
 	count(w, BIND);
@@ -139,7 +139,7 @@ static void bind(struct worker *w, struct window *win, struct region *r)
 	r->windows++;
 }
 
-/* Type 1 may move; type 2 has to be unbound first. */
+/* A type 1 window may be bound again; type 2 has to be unbound first. */
 void bind_or_unbind(struct worker *w)
 {
 	struct window *win = &w->windows[below(w, WINDOWS)];
@@ -153,7 +153,7 @@ void bind_or_unbind(struct worker *w)
 		bind(w, win, r);
 }
 
-/* Binds that must fail whatever there is; the window stays what it was. */
+/* Binds that must always fail: the window stays as it was. */
 void bind_wrongly(struct worker *w)
 {
 	struct window *win = &w->windows[below(w, WINDOWS)];
