@@ -2,7 +2,7 @@
 /*
  * Usage: churn reg N | qp N | hold | outlive
  *
- * Makes and unmakes objects, for tests that count what is left.
+ * Makes and frees objects, for tests that count what is left.
  *
  *   reg N    registers and deregisters N times, in various sizes
  *   qp N     creates and destroys a pair of CQs and a QP N times
@@ -33,7 +33,7 @@ static void reg(int count)
 	const int kinds = sizeof(sizes) / sizeof(sizes[0]);
 
 	for (int i = 0; i < count; i++) {
-		/* The large ones cost time and show nothing new each time. */
+		/* Large sizes take time, so most rounds use small ones. */
 		size_t size = sizes[i % 500 ? i % 4 : i / 500 % kinds];
 		struct ibv_mr *mr = ibv_reg_mr(pd, buf, size,
 					       i & 1 ? ALL_ACCESS :
@@ -75,7 +75,7 @@ static struct ibv_mr *hold(struct ibv_cq **cq, struct ibv_qp **queues)
 	struct ibv_mr *mr = NULL;
 
 	for (int i = 0; i < HELD; i++) {
-		/* One that needs a table, the rest small. */
+		/* The first MR needs a translation table, the others are small. */
 		mr = ibv_reg_mr(pd, buf + i * 4096, i ? 8192 : SIZE, ALL_ACCESS);
 		if (!mr)
 			tap_bail("registering: %s", strerror(errno));
@@ -90,8 +90,8 @@ static struct ibv_mr *hold(struct ibv_cq **cq, struct ibv_qp **queues)
 }
 
 /*
- * The device has left: what needs it fails, and no call hangs. Destroying
- * succeeds: the kernel has done it, which libibverbs knows.
+ * The device has gone: calls that need it fail, and none hangs. Destroying succeeds,
+ * for libibverbs knows that the kernel has freed the objects.
  */
 static int outlive(void)
 {

@@ -2,8 +2,8 @@
 /*
  * Usage: connected
  *
- * Connects to itself by rdma_cm, moves data, says "ready" and waits for the device to
- * leave. Then it is to be told, and to get rid of what it has.
+ * Connects to itself by rdma_cm, moves data, prints "ready" and waits for the device to
+ * be removed. Then both ends must get events, and all objects can be destroyed.
  */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 #include "pair.h"
 #include "tap.h"
 
-/* The connection may be seen to end first. */
+/* The end of the connection may be reported before the removal. */
 static void told(struct end *end, const char *who)
 {
 	struct rdma_cm_event *event;

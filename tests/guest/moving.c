@@ -2,18 +2,18 @@
 /*
  * Usage: moving [--seconds N] [--seed N] [--least N]
  *
- * Memory that moves under on-demand paging: two workers let the NIC write it and read
- * it, and look at every byte, while another thread takes pages away, replaces them,
- * shares them, protects them, puts them together and apart, and has the kernel move
- * them.
+ * Memory that moves under on-demand paging: two workers have the NIC write and read it
+ * and check every byte, while another thread unmaps, replaces, shares and protects
+ * pages, joins and splits huge pages, and has the kernel move them.
  *
- * What was written last is in a page, or zeros, if the page was taken away since; from
- * the one there is a way to the other and none back. So what the NIC reads is stale if
- * it is older than what was written last, or if it is not zero where the process has
- * seen zero before; and what it writes is stale if the process does not find it.
+ * A page holds what was written last, or zeros if it was unmapped since, but never the
+ * old data again after zeros. So data that the NIC reads is stale if it is older than
+ * the last write, or if it is not zero where the process has seen zero before; and the
+ * NIC has written to a stale page if the process does not find the data.
  *
- * Each kind of disturbance must have had its effect as often as --least says; for that it
- * may go on three times as long. Where a call alone does not tell, the kernel's counters do.
+ * Each kind of disturbance must have taken effect at least --least times; for that the
+ * test may take three times as long. Where a call alone does not tell, the kernel's
+ * counters do.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -41,18 +41,18 @@
 #define PIECE	16u		/* pages moved at a time, at most */
 #define WORDS	(PAGE / 8)
 #define ROUNDS	10		/* of each worker, at least */
-#define PAUSE	300		/* ms, between going over all of memory */
+#define PAUSE	300		/* ms, between compactions of all memory */
 
 struct worker {
 	unsigned int number;
-	uint64_t state;			/* of its random numbers */
+	uint64_t state;			/* of the random numbers */
 	pthread_t thread;
 	struct pair pair;
 	struct ibv_mr *target_mr, *source_mr, *buffer_mr;
 	uint8_t *target, *source, *buffer;
-	uint64_t due[PAGES];		/* what each word of a page is, or 0 */
+	uint64_t due[PAGES];		/* the value of each word of a page, or 0 */
 	uint64_t rounds;
-	int server;			/* of missing pages, or -1 */
+	int server;			/* page server, or -1 */
 };
 
 enum event {
@@ -72,7 +72,7 @@ static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static atomic_bool stop, failed;
 static atomic_ulong counts[EVENTS];
-/* What the kernel counts itself, and what that was before. */
+/* Events that the kernel counts: its counter's name, and the value at the start. */
 static const char *const counted_by[EVENTS] = {
 	[SPLIT] = "thp_split_pmd", [MERGE] = "cow_ksm",
 };
@@ -80,7 +80,7 @@ static const char *const counted_by[EVENTS] = {
 static unsigned long base[EVENTS];
 static unsigned long least = 1;
 static atomic_uint disturbances;	/* odd while one is under way */
-static uint64_t state;			/* of who disturbs */
+static uint64_t state;			/* random numbers of the thread that disturbs */
 static bool merges;			/* the kernel has KSM */
 
 static uint64_t draw(uint64_t *from)
@@ -153,12 +153,12 @@ static void stamp(uint8_t *at, unsigned int pages, uint64_t with)
 		*word++ = with;
 }
 
-/* ---- who moves data ---- */
+/* ---- moving data ---- */
 
 /*
- * When a page goes, the kernel is done with notifiers before it is with the processors'
- * TLBs: in between the NIC sees the next page, and this processor still the last one.
- * What it sees when whatever was under way is over, counts.
+ * When a page is unmapped, the kernel finishes notifiers before it flushes the
+ * processors' TLBs: in between the NIC sees the next page and this processor still the
+ * old one. So wait for the disturbance to end before looking at the word.
  */
 static bool has_gone(const uint64_t *word)
 {
@@ -169,7 +169,10 @@ static bool has_gone(const uint64_t *word)
 	return !__atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/* One after the other: what the process sees, what the NIC reads, what it sees then. */
+/*
+ * Compares for each word, in this order: what the process saw, the NIC read, the
+ * process sees.
+ */
 static bool check(struct worker *w, unsigned int first, unsigned int pages,
 		  const uint64_t *before, const uint64_t *read, const uint64_t *after)
 {
@@ -232,7 +235,9 @@ static bool round_of(struct worker *w)
 	uint64_t with = ++w->rounds << 8 | (w->number + 1);
 	bool done = true;
 
-	/* What was left there before is still what it was. */
+	/*
+	 * First check that the pages still hold what was left there in the last round.
+	 */
 	if (!look(w, first, pages))
 		return false;
 	for (i = 0; i < pages; i++)
@@ -274,7 +279,10 @@ static uint8_t *map_aligned(size_t size)
 	return at;
 }
 
-/* The first has an MR of its own and huge pages, the second all and a page server. */
+/*
+ * The first worker has MRs of its own and huge pages, the second an implicit MR and a
+ * page server.
+ */
 static void set_up(struct worker *w, unsigned int number, uint64_t seed)
 {
 	w->number = number;
@@ -314,7 +322,7 @@ static void tear_down(struct worker *w)
 	munmap(w->buffer, PIECE * PAGE);
 }
 
-/* ---- who disturbs ---- */
+/* ---- disturbing ---- */
 
 static void *serve(void *arg)
 {
@@ -323,7 +331,7 @@ static void *serve(void *arg)
 	struct pollfd fd = { .fd = w->server, .events = POLLIN };
 	uint8_t *page;
 
-	/* Till nobody can ask any more. */
+	/* Serve until the worker has ended, so that nothing can fault any more. */
 	while (poll(&fd, 1, 100) >= 0 && !(fd.revents & POLLNVAL)) {
 		if (!(fd.revents & POLLIN)) {
 			if (atomic_load(&stop) && !w->thread)
@@ -337,7 +345,10 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* What a child has got is its own: no write of its parent's NIC shows there. */
+/*
+ * Forks a child, which checks that the NIC's writes for its parent do not show in its
+ * memory.
+ */
 static void fork_and_compare(struct worker *w)
 {
 	static pid_t child;
@@ -389,13 +400,13 @@ static void replace(struct worker *w, bool by_moving)
 
 static void protect(uint8_t *at, size_t size)
 {
-	/* Nobody is kept from what he does, but told that something changes. */
+	/* No access is forbidden meanwhile, but notifiers are called. */
 	if (mprotect(at, size, PROT_READ | PROT_WRITE | PROT_EXEC) ||
 	    mprotect(at, size, PROT_READ | PROT_WRITE))
 		tap_bail("mprotect: %s", strerror(errno));
 }
 
-/* What is one huge page is taken apart first, or it would succeed by doing nothing. */
+/* Splits the huge page first, if there is one: else collapsing would do nothing. */
 static bool collapse(uint8_t *at)
 {
 	unsigned long before = vmstat("thp_collapse_alloc");
@@ -405,7 +416,7 @@ static bool collapse(uint8_t *at)
 	       vmstat("thp_collapse_alloc") > before;
 }
 
-/* All of memory takes so long that the others do not wait for it. */
+/* Compacting all memory takes long, so a thread of its own does it. */
 static void *compact(void *arg)
 {
 	unsigned long before;
@@ -426,7 +437,7 @@ static void disturb(enum event event)
 	unsigned int pages = 1 + below(&state, 64);
 	uint8_t *at = w->target + below(&state, PAGES - pages + 1) * PAGE;
 
-	/* What would take its page server from the second. */
+	/* These would take the second worker's page server away. */
 	if (event == REPLACE || event == MOVE || event == SPLIT || event == COLLAPSE ||
 	    event == MERGE)
 		w = &workers[0];
@@ -464,7 +475,7 @@ static void disturb(enum event event)
 	count(event);
 }
 
-/* The kernel goes over all pages all the time, and over those that changed as well. */
+/* Has KSM scan all pages without a pause, pages that change included. */
 static void merge(void)
 {
 	if (prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0))

@@ -2,8 +2,8 @@
 /*
  * Usage: persistent FILE
  *
- * FLUSH_PERSISTENT where there is memory that outlives a loss of power: FILE is a
- * device of it (DAX). What is asked of all other memory, test_flush knows.
+ * FLUSH_PERSISTENT with memory that outlives a loss of power: FILE is a DAX device.
+ * Other memory is test_flush's subject.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static bool reg_fails(void *at, size_t length, int due)
 	return false;
 }
 
-/* All of the memory has to be of that kind. */
+/* Persistent access is granted only if all of the memory is persistent. */
 static void test_registration(void)
 {
 	tap_ok(reg_fails(memory + HUGE, PAGE, EINVAL), "ordinary memory behind it: EINVAL");
@@ -92,7 +92,7 @@ static void test_flush(struct ibv_mr *to)
 	tap_ok(is_filled(memory, SIZE, 6), "it has what was written");
 }
 
-/* The right is the region's, whatever its memory is. */
+/* The right to flush is the region's, whatever its memory is. */
 static void test_rights(void)
 {
 	struct ibv_mr *plain = must_reg(both.pd, memory, SIZE, RIGHTS_OF_MR);
@@ -108,7 +108,7 @@ static void test_rights(void)
 	ibv_dereg_mr(plain);
 }
 
-/* A window lends what its region has, this right too. */
+/* A window can grant what its region allows, this right included. */
 static void test_windows(struct ibv_mr *of)
 {
 	struct ibv_mr *plain = must_reg(both.pd, memory, SIZE, RIGHTS_OF_MR);
@@ -116,7 +116,7 @@ static void test_windows(struct ibv_mr *of)
 	const struct api *by = &apis[1];
 	struct outcome o;
 
-	/* Bound at the responder's side. */
+	/* The window is bound at the responder's side. */
 	must_bind(by, &both.b, mw, of, (uintptr_t)memory, SIZE,
 		  IBV_ACCESS_REMOTE_WRITE | PERSISTENT);
 	expect_flushed(&both, persistently(flush_region(mw->rkey)), "through a window");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A dma-buf that is on its way while a NIC wants to write to it (dmabuf_gone.t). Says
- * "ready" when somebody waits for it, or "pinned" where nothing can move; is told by a
- * line that the NIC has gone, lets the buffer arrive, and ends with 0 if nothing was
- * written.
+ * A dma-buf that is being moved while the NIC wants to write to it (dmabuf_gone.t).
+ * Prints "ready" when a page request waits for the move, or "pinned" where buffers
+ * cannot move. A line on standard input says that the NIC has gone; then the program
+ * ends the move, and exits with 0 if nothing was written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ int main(void)
 	if (err)
 		return 0;
 	owner_must(EXPORTER_MOVE_END, &buffer);
-	/* What is left of it is closed with the process. */
+	/* Errors do not matter: the process's end closes the rest. */
 	ibv_dereg_mr(buffer.mr);
 	return written();
 }

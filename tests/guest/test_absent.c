@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the NIC cannot do yet (README, "What works, and what does not yet"): each
- * way to ask for it ends at once, with an errno that says so.
+ * What the NIC cannot do yet (README, "What works, and what does not yet"): each such
+ * call fails at once, with an errno that says so.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who may do what (HWI 6.3, 6.7): every set of flags a registration may have,
- * every set of rights a window may be bound with, every operation, local and
- * remote, by an MR's key and by windows of both types. Each cell is one
- * request: its status, the state of all memory of both sides afterwards.
+ * The access matrix (HWI 6.3, 6.7): every set of flags that a registration may have,
+ * every set of rights that a window may be bound with, and every operation, local and
+ * remote, by an MR's key and by windows of both types. Each cell is one request, of
+ * which status and the effect on both buffers are checked.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define BUFFER	4096u
 #define START	1032u		/* of the object in side b's buffer */
 #define SIZE	512u		/* of the object */
-#define AT	64u		/* in the object: what is asked for */
+#define AT	64u		/* in the object: where the requests go */
 #define LENGTH	96u
 
 #define WRITING	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -24,7 +24,7 @@
 static struct pair pair;
 static unsigned int cells, wrong;
 
-/* What a key gives access to, and as what. */
+/* A range of memory that a key gives access to. */
 struct object {
 	uint32_t key;
 	uint64_t base;		/* address of its first byte */
@@ -87,7 +87,7 @@ static const char *flags_text(unsigned int access)
 	return text[0] ? text : "none";
 }
 
-/* Memory of both sides, as it is to be. */
+/* What both sides' buffers must contain after a request, and what before. */
 static uint8_t want_a[BUFFER], want_b[BUFFER], fresh_a[BUFFER], fresh_b[BUFFER];
 
 static void refill(void)
@@ -98,7 +98,7 @@ static void refill(void)
 	memcpy(want_b, fresh_b, BUFFER);
 }
 
-/* What the operation does to memory when it may. */
+/* The effect of an operation that is allowed. */
 static void expect_effect(enum operation op)
 {
 	uint8_t *target = want_b + START + AT;
@@ -155,7 +155,7 @@ static struct outcome by_side_a(const struct object *o, enum operation op)
 	return finish(&pair.a, post(&pair.a, &request));
 }
 
-/* The receive that goes with the operation has ended as it should. */
+/* Has the receive that belongs to the operation ended as it must? */
 static bool receive_good(enum operation op, bool may)
 {
 	enum ibv_wc_status status = may ? IBV_WC_SUCCESS :
@@ -178,7 +178,7 @@ static enum ibv_wc_status wanted_status(enum operation op, bool may)
 	return is_local(op) ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_ACCESS_ERR;
 }
 
-/* One cell. Return: whether the pair had to be revived. */
+/* Tries one cell. Return: whether the pair had to be revived. */
 static bool try_cell(const char *what, const struct object *o,
 		     enum operation op, bool may)
 {
@@ -232,7 +232,7 @@ static uint64_t base_of(unsigned int access)
 	       (uintptr_t)pair.b.buf + START;
 }
 
-/* ---- the three kinds of objects ---- */
+/* ---- MRs, windows, the QP's rights ---- */
 
 static void test_mr(unsigned int access)
 {
@@ -269,7 +269,7 @@ static void unbind(struct ibv_mw *mw)
 		tap_bail("cannot unbind");
 }
 
-/* A bind, and if it may be, all operations. */
+/* Binds a window with these rights. If that is allowed, tries all operations. */
 static void test_rights(const char *what, struct ibv_mw *mw, struct ibv_mr *mr,
 			uint64_t mr_base, bool may, unsigned int rights)
 {
@@ -299,7 +299,7 @@ static void test_rights(const char *what, struct ibv_mw *mw, struct ibv_mr *mr,
 		return;
 	}
 	for (op = 0; op < NUM_OPERATIONS; op++) {
-		/* A reset has unbound a window of type 2. */
+		/* After the reset a window of type 2 is unbound. */
 		if (try_cell(what, &o, op, allowed(&o, op)) &&
 		    mw->type == IBV_MW_TYPE_2)
 			must_bind(&apis[0], &pair.b, mw, mr, mr_base, SIZE,
@@ -335,7 +335,7 @@ static void test_windows(enum ibv_mw_type type, unsigned int mr_access)
 	       flags_text(mr_access));
 }
 
-/* The rights of the responder's QP, the object having all. */
+/* Tries rights of the responder's QP, with an object that allows everything. */
 static void test_qp(unsigned int qp_access)
 {
 	unsigned int before = wrong;
@@ -355,7 +355,7 @@ static void test_qp(unsigned int qp_access)
 	tap_ok(wrong == before && !ibv_dereg_mr(mr), "%s", what);
 }
 
-/* Those that imply local write are refused without it, by EINVAL. */
+/* Flags that imply local write are refused without it, with EINVAL. */
 static void test_illegal(unsigned int access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(pair.pd, pair.b.buf, BUFFER, access);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ATOMIC_WRITE (HWI 12.7): eight bytes from everywhere to everywhere, seen whole or not
- * at all, and what is refused. Slots of the send queue have no room for inline data that
- * was asked for: its own is always there.
+ * ATOMIC_WRITE (HWI 12.7): eight bytes from and to memory of all kinds, seen whole or
+ * not at all, and what is refused. The QP is made without inline data: the operation's
+ * own eight bytes always fit into a slot of the send queue.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include "tap.h"
 
 #define SIZE	65536u
-#define WORD	4096u		/* where it is written, in the buffer of side b */
+#define WORD	4096u		/* in side b's buffer, where it is written */
 #define ROUNDS	2000
 
 static struct pair pair;
@@ -25,7 +25,7 @@ static uint64_t remote(uint32_t offset)
 	return (uintptr_t)pair.b.buf + offset;
 }
 
-/* Is the word as @data, and all around it as it was? */
+/* Is the word @data, and all around it unchanged? */
 static bool arrived(uint32_t offset, const void *data)
 {
 	static uint8_t due[SIZE];
@@ -35,7 +35,7 @@ static bool arrived(uint32_t offset, const void *data)
 	return !memcmp(pair.b.buf, due, SIZE);
 }
 
-/* By ibv_post_send(), of these SGEs. */
+/* Posts these SGEs by ibv_post_send(). */
 static int post_sges(struct side *side, struct ibv_sge *sges, int count,
 		     unsigned int flags)
 {
@@ -97,7 +97,7 @@ static void test_sources(void)
 	expect_arrival(&one, 1, IBV_SEND_FENCE, pair.a.buf + 512, "fenced");
 }
 
-/* The program's bytes are its own again at once. */
+/* The program may change its data as soon as posting has returned. */
 static void test_copied(void)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.a.qp);
@@ -120,11 +120,11 @@ static void test_copied(void)
 	}
 }
 
-/* ---- all of the old or all of the new ---- */
+/* ---- atomicity ---- */
 
 static atomic_bool stop;
 
-/* Values of eight equal bytes: a torn one shows. */
+/* Values have eight equal bytes, so that a torn one shows. */
 static void *watch(void *arg)
 {
 	const _Atomic uint64_t *word = arg;
@@ -166,7 +166,7 @@ static void test_whole(void)
 	tap_is((uintptr_t)torn, 0, "a thread that looks sees no part of one");
 }
 
-/* What READ brings is what the fenced one behind it takes away. */
+/* A fenced ATOMIC_WRITE must send the data that the READ before it has brought. */
 static void test_fence(void)
 {
 	struct ibv_sge sge = here(256, 8);
@@ -239,7 +239,7 @@ static void test_on_nic(void)
 	ibv_free_dm(dm);
 }
 
-/* Of a page that is not there, at either end. */
+/* One end is a page on demand that the process has not touched. */
 static void test_on_demand(enum memory_kind kind)
 {
 	struct memory from, to;
@@ -345,7 +345,9 @@ static void test_local(void)
 		       "a byte beyond the local end");
 }
 
-/* It has its data: other data or SGEs in their place are no good. */
+/*
+ * The opcode's own call sets the data: further calls that set data or SGEs are errors.
+ */
 static void test_more_data(void)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.a.qp);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * As an attacker: a peer and a process with a context of its own try to reach
+ * Attacks: a peer, and a process with a context of its own, try to access
  * memory that is not theirs, by keys, addresses and windows that are almost
- * right. Each try must end in the error that the interface names, leave all of
- * the victim's memory as it was, and bring none of it to the attacker.
+ * right. Each attempt must end in the error that the interface specifies, must
+ * not change the victim's memory, and must not bring the attacker any of it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "window.h"
 
 #define BUFFER	8192u
-#define FROM	2048u		/* what the victim has registered */
+#define FROM	2048u		/* the range that the victim has registered */
 #define SIZE	1024u
 #define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		 IBV_ACCESS_REMOTE_ATOMIC)
@@ -26,7 +26,7 @@
 static struct pair pair;	/* a attacks, b is attacked */
 static unsigned int tries, leaks;
 
-/* Keys that are good for the pair: a guess that hits one is no guess. */
+/* The pair's valid keys, which guesses must not hit. */
 static uint32_t live_keys[16];
 static unsigned int num_live;
 
@@ -73,7 +73,7 @@ static void judge(const char *what, const char *how, struct outcome got,
 		revive(&pair);
 }
 
-/* By the network: every kind of request. */
+/* An attack over the network, by every kind of request. */
 static void attack_remote(const char *what, uint32_t key, uint64_t addr,
 			  uint32_t length)
 {
@@ -84,7 +84,10 @@ static void attack_remote(const char *what, uint32_t key, uint64_t addr,
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
-		/* Atomics: eight bytes, aligned, else it is another error. */
+		/*
+		 * Atomics need eight aligned bytes, or they fail with another
+		 * error.
+		 */
 		if (i == 2 && (addr % 8 || length != 8))
 			continue;
 		refill();
@@ -94,7 +97,7 @@ static void attack_remote(const char *what, uint32_t key, uint64_t addr,
 	}
 }
 
-/* From a process's own QP, with the key as lkey. */
+/* An attack by a process's own QP, with the key as lkey. */
 static void attack_local(const char *what, uint32_t key, uint64_t addr,
 			 uint32_t length)
 {
@@ -127,7 +130,7 @@ static void report(const char *what, unsigned int tries_before,
 		report(what, tries_was, leaks_was);			\
 	} while (0)
 
-/* Every key one bit, or one, away from a good one. */
+/* Keys that differ from a valid one in one bit, or by one. */
 static void near_keys(const char *what, uint32_t key)
 {
 	unsigned int bit;
@@ -145,7 +148,7 @@ static void near_keys(const char *what, uint32_t key)
 	attack_remote(what, key - 1, start(), 8);
 }
 
-/* Ranges that begin, end or wrap outside. */
+/* Ranges that begin, end or wrap around outside of the MR. */
 static void near_ranges(const char *what, uint32_t key, uint64_t first)
 {
 	static const struct {
@@ -208,7 +211,7 @@ static void other_pd(void)
 		tap_bail("cannot clean up");
 }
 
-/* What the null MR's key gives from afar: nothing, and no zeros either. */
+/* As an rkey the null MR's key is refused: it does not even give zeros. */
 static void null_mr(void)
 {
 	struct ibv_mr *null = ibv_alloc_null_mr(pair.pd);
@@ -247,7 +250,7 @@ static void bad_windows(enum ibv_mw_type type, struct ibv_mr *bindable)
 	struct ibv_mw *foreign_mw = must_alloc_mw(pd, type);
 	unsigned int i;
 
-	/* Both QPs: the victim's may be a program that was taken in. */
+	/* By both QPs: the victim's program may have been deceived. */
 	for (i = 0; i < 2; i++) {
 		struct side *side = i ? &pair.b : &pair.a;
 
@@ -282,7 +285,10 @@ static void window_keys(enum ibv_mw_type type, struct ibv_mr *bindable)
 			  RIGHTS);
 		attack_remote("window, near key", mw->rkey ^ 1u << bit,
 			      start(), 8);
-		/* A reset has unbound type 2, type 1 takes a new key. */
+		/*
+		 * After the reset type 2 is unbound, and type 1 is bound by a
+		 * new key.
+		 */
 	}
 	if (type == IBV_MW_TYPE_1) {
 		must_bind(&apis[1], &pair.b, mw, bindable, start(), SIZE,
@@ -302,7 +308,7 @@ static void window_keys(enum ibv_mw_type type, struct ibv_mr *bindable)
 	attack_remote("deallocated window", mw->rkey, start(), 8);
 }
 
-/* All keys that a window ever had, but the one it has. */
+/* All earlier keys of a window. */
 static void used_window_keys(struct ibv_mr *bindable)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, IBV_MW_TYPE_1);
@@ -332,7 +338,7 @@ static void try_local_inv(const char *what, uint32_t key)
 static void try_send_inv(const char *what, uint32_t key)
 {
 	refill();
-	/* Without data: where the receive says, a message may be placed. */
+	/* Without data, for a message's data may be placed into the receive. */
 	post_receive(&pair.b, 9, pair.b.buf, 64, pair.b.mr->lkey);
 	judge(what, "send with invalidate",
 	      finish(&pair.a, apis[0].send_inv(&pair.a, key, pair.a.buf, 0)),
@@ -369,8 +375,8 @@ static void invalidations(struct ibv_mr *mr, struct ibv_mr *bindable)
 /* ---- memory that moves, processes that die ---- */
 
 /*
- * Requests for the old place while the MR is given another: once rereg has
- * returned, the old place is the owner's alone.
+ * Requests for an MR's old memory while it is re-registered with other memory:
+ * once ibv_rereg_mr() has returned, the old memory must not change any more.
  */
 static void racing_rereg(void)
 {
@@ -419,7 +425,7 @@ struct victim {
 	uint32_t rkey, mw_rkey;
 };
 
-/* Another process with a secret, an MR and a window. */
+/* Starts a process with a secret, an MR and a window. */
 static pid_t start_victim(struct victim *victim, const char *name)
 {
 	int fds[2];
@@ -474,7 +480,7 @@ int main(int argc, char **argv)
 	struct victim victim;
 	pid_t pid;
 
-	/* Before this process has a context of its own to share by fork. */
+	/* Fork before this process has a context that the child would share. */
 	pid = start_victim(&victim, name);
 	config.buffer_size = BUFFER;
 	config.send_ops = WINDOW_OPS;

@@ -166,7 +166,7 @@ static void test_memory(void)
 	munmap(none, PAGE);
 }
 
-/* An ordinary user's limit; root has none. The device stays open. */
+/* An ordinary user's memory lock limit; root has none. The device stays open. */
 static void limited(void)
 {
 	const struct rlimit limit = { MEMLOCK_PAGES * PAGE, MEMLOCK_PAGES * PAGE };
@@ -176,7 +176,9 @@ static void limited(void)
 
 	if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgid(NOBODY) || setuid(NOBODY))
 		tap_bail("cannot become an ordinary user: %s", strerror(errno));
-	/* Who was root does not see his own /proc any more but for this. */
+	/*
+	 * After giving up root, /proc/self can be read only if the process is dumpable.
+	 */
 	prctl(PR_SET_DUMPABLE, 1);
 	refused(buf, (room + 1) * PAGE, 0, LOCAL, ENOMEM,
 		"a page more than the memlock limit");

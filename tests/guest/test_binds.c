@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Binding memory windows (HWI 6.7): what is refused, by the NIC and before it gets
- * there, and which key a bind gives. Everything by ibv_post_send() and by ibv_wr_*().
+ * Binding memory windows (HWI 6.7): what the NIC refuses, what the provider refuses,
+ * and which key a bind gives. Everything by ibv_post_send() and by ibv_wr_*().
  */
 #include <errno.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static const struct {
 	{ "length around the end", wraps, SYN_BOUNDS },
 };
 
-/* libibverbs itself answers ibv_bind_mw() across PDs. */
+/* libibverbs itself refuses ibv_bind_mw() across PDs. */
 static bool answered_by_library(const struct bad_bind *b)
 {
 	return api == &apis[0] && type == IBV_MW_TYPE_1 &&
@@ -109,7 +109,7 @@ static void test_bad_binds(void)
 	expect_free("no refused bind counts");
 }
 
-/* What the provider itself refuses leaves the key as it was. */
+/* A bind that the provider refuses leaves the key as it was. */
 static void test_refused_posts(void)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
@@ -142,7 +142,7 @@ static void test_refused_posts(void)
 
 /* ---- which key a bind gives, and what mw->rkey is meanwhile ---- */
 
-/* By the API that the round is about, as a program that notes nothing. */
+/* Binds by the round's API, without noting the new key. */
 static struct outcome bind_raw(struct ibv_mw *mw, uint32_t new_key,
 			       unsigned int access)
 {
@@ -165,7 +165,7 @@ static void end_binding(struct ibv_mw *mw, uint32_t key)
 			 mw->rkey);
 }
 
-/* All values of the byte, the present one among them, the other bits anything. */
+/* All values of the key's byte, the present one included, with any other bits. */
 static void test_key_byte(void)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
@@ -174,7 +174,10 @@ static void test_key_byte(void)
 
 	refill();
 	for (i = 0; i < 3 * 256; i++) {
-		/* mw->rkey, a byte alone, a byte below what is not the window's */
+		/*
+		 * @new_key: the present key, the byte alone, or the byte below foreign
+		 * bits
+		 */
 		uint32_t new_key = (i & 0xff) |
 				   (i < 256 ? rest : i < 512 ? 0 : ~rest & ~0xffu);
 
@@ -220,8 +223,8 @@ static int post_bind(struct ibv_mw *mw, uint32_t new_key, uint64_t length)
 }
 
 /*
- * Posting a bind is no reason to change mw->rkey: it may end well, be refused, or be
- * flushed, and the next one is by ibv_inc_rkey(mw->rkey) each time.
+ * Posting a bind must not change mw->rkey: whether it succeeds, is refused or is
+ * flushed, the next key can be computed by ibv_inc_rkey(mw->rkey).
  */
 static void test_key_stays(void)
 {
@@ -247,7 +250,7 @@ static void test_key_stays(void)
 	ibv_dealloc_mw(mw);
 }
 
-/* ibv_bind_mw() alone chooses the key, and says so in mw->rkey. */
+/* Only ibv_bind_mw() chooses the key itself, and stores it in mw->rkey. */
 static void test_key_of_bind_mw(void)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, IBV_MW_TYPE_1);
@@ -272,7 +275,7 @@ static void test_key_of_bind_mw(void)
 	tap_ok(is(ask(&pair, IBV_WR_RDMA_WRITE, key, start(), LENGTH),
 		  IBV_WC_SUCCESS) && only_written(1),
 	       "ibv_bind_mw: the binding before is as it was");
-	/* The program forgot to put the key back. */
+	/* As if the program had not put the key back. */
 	bind.bind_info.length = LENGTH;
 	tap_ok(is(finish(&pair.b, ibv_bind_mw(pair.b.qp, mw, &bind)),
 		  IBV_WC_SUCCESS) &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages of the device that a process maps: what mmap() says when it cannot is what the
- * caller is told, and none of them outlives the context, whatever was not destroyed.
+ * Pages of the device that a process maps: the caller gets the errno of an mmap() that
+ * fails, and closing the context unmaps all of them, whatever objects are left.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +15,12 @@
 #include "pair.h"
 #include "tap.h"
 
-/* What mmap() of a device's page fails with, after so many that succeed; or 0. */
+/*
+ * The errno with which mmap() of a file fails after @mmap_good calls; 0: it does not.
+ */
 static int mmap_errno, mmap_good;
 
-/* In place of the C library's, for libmoor too. */
+/* Replaces the C library's mmap(), also for libmoor. */
 void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
 	if (fd >= 0 && mmap_errno && !mmap_good--) {
@@ -28,7 +30,10 @@ void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
 
-/* No CQ can be made when the @good'th page behind the first cannot be mapped. */
+/*
+ * Making a CQ fails if mapping a page fails after @good others, and leaves nothing
+ * behind.
+ */
 static void test_no_page(struct ibv_context *ctx, int good)
 {
 	struct holdings before, after;
@@ -46,7 +51,7 @@ static void test_no_page(struct ibv_context *ctx, int good)
 		holdings_diag("after", &after);
 }
 
-/* Pages of RDMA devices that this process has mapped. */
+/* The number of this process's mappings of RDMA devices. */
 static int mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -60,7 +65,7 @@ static int mappings(void)
 	return n;
 }
 
-/* Queues, memory of the process's and the NIC's; nobody will destroy them. */
+/* Makes queues, MRs and on-NIC memory, none of which will be destroyed. */
 static void make_all(struct ibv_context *ctx)
 {
 	static uint8_t memory[65536] __attribute__((aligned(4096)));
@@ -78,7 +83,9 @@ static void make_all(struct ibv_context *ctx)
 		tap_bail("objects: %s", strerror(errno));
 }
 
-/* The process goes on, and nothing of it is left. */
+/*
+ * Closes a context with objects in it: nothing is left in the process, which goes on.
+ */
 static void test_all_left(const char *name)
 {
 	struct holdings before, with, after;

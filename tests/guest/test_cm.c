@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections by rdma_cm to an address of the NIC's own: what is said while they are
- * made, data, what becomes of work as they end, who is refused, and datagrams.
+ * Connections by rdma_cm to an address of the NIC's own: events and private data while
+ * connecting, messages, work requests when a connection ends, refusals, and datagrams.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "pair.h"
 #include "tap.h"
 
-/* Of IBA 12.6.7.2; the headers for programs do not have them. */
+/* IBA 12.6.7.2; user-space headers lack it. */
 #define REJ_INVALID_SERVICE_ID	8
 #define REJ_CONSUMER_DEFINED	28
 
@@ -56,8 +56,8 @@ static void exchange_messages(struct connection *cm)
 }
 
 /*
- * Half of the messages find no receive: they wait for one as the connection ends. What
- * was said to have arrived is there, in order.
+ * Half of the messages find no receive and wait for one when the client disconnects.
+ * Messages that have completed are in the receives, in order.
  */
 static void end_in_mid_flight(struct connection *cm)
 {
@@ -104,7 +104,7 @@ static void connections(void)
 	cm_close(&cm);
 }
 
-/* Whoever goes without a word is missed. */
+/* An end that is destroyed without disconnecting: the other one gets DISCONNECTED. */
 static void leave_without_a_word(void)
 {
 	struct connection cm;
@@ -165,7 +165,7 @@ static void give_up(struct end *end)
 	rdma_destroy_event_channel(end->channel);
 }
 
-/* Addresses that are not the NIC's own: there is no wire on which somebody has them. */
+/* Addresses other than the NIC's own: it has no wire, so nobody answers for them. */
 static void other_addresses(void)
 {
 	struct cm_seen seen;
@@ -219,7 +219,7 @@ static void datagrams(void)
 	cm_close(&cm);
 }
 
-/* A target of an extended reliable connection: librdmacm finds PD and domain. */
+/* A target of an extended reliable connection, with librdmacm's PD and domain. */
 static void xrc_target(void)
 {
 	struct ibv_qp_init_attr attr = {

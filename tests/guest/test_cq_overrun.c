@@ -14,7 +14,10 @@
 
 #define DEPTH		4
 #define TIMEOUT_MS	20000
-/* For what a batch has taken and the NIC does not know yet a ring has more room. */
+/*
+ * More entries in a ring, for completions that a batch has taken but not told the NIC
+ * of.
+ */
 #define SPARE		8
 
 static struct ibv_context *ctx;
@@ -40,7 +43,7 @@ static void open_pair(struct pair *pair)
 	pair_connect(pair);
 }
 
-/* Its state, once that is another than RTS, or when the time is over. */
+/* Waits for the QP to leave RTS; returns its state, RTS if that takes too long. */
 static enum ibv_qp_state state_after_rts(struct side *side)
 {
 	time_t end = time(NULL) + TIMEOUT_MS / 1000;
@@ -52,7 +55,7 @@ static enum ibv_qp_state state_after_rts(struct side *side)
 	return state;
 }
 
-/* The next asynchronous event is the failure of this CQ. */
+/* Is the next asynchronous event the failure of this CQ? */
 static bool failed(struct ibv_cq *cq)
 {
 	struct pollfd fd = { .fd = ctx->async_fd, .events = POLLIN };
@@ -68,7 +71,7 @@ static bool failed(struct ibv_cq *cq)
 	return good;
 }
 
-/* Completions in the CQ: as many successes in a row from @wr_id on. */
+/* Counts the successful completions in the CQ, with consecutive IDs from @wr_id on. */
 static int successes(struct ibv_cq *cq, uint64_t wr_id)
 {
 	struct ibv_wc wc;
@@ -93,7 +96,7 @@ static bool works(struct pair *pair)
 	       wc.wr_id == 7 && !wc.status && is_filled(pair->b.buf, 8, 9);
 }
 
-/* Requests of @pair until the CQ of @cqe entries is full, and one more. */
+/* Posts requests until the CQ of @cqe entries is full, and one more. */
 static void overrun(struct pair *pair, int cqe)
 {
 	struct request request;
@@ -122,7 +125,7 @@ static void test_send_cq(void)
 	if (ibv_resize_cq(cq, DEPTH))
 		tap_bail("ibv_resize_cq: %s", strerror(errno));
 	cqe = cq->cqe + SPARE;
-	/* A second QP that completes there. */
+	/* A second QP that completes in this CQ. */
 	spare = sharing.a.send_cq;
 	pair_close_qp(&sharing.a);
 	sharing.a.send_cq = cq;
@@ -199,7 +202,7 @@ static void test_receive_cq(void)
 	pair_close(&pair);
 }
 
-/* Takes what comes, posting anew for each, in one batch: so many in all. */
+/* Polls @count completions in one batch, and posts a request for each. */
 static int take_in_one_batch(struct pair *pair, struct ibv_cq_ex *cq, int count)
 {
 	struct ibv_poll_cq_attr poll_attr = {};
@@ -226,7 +229,10 @@ static int take_in_one_batch(struct pair *pair, struct ibv_cq_ex *cq, int count)
 	return taken;
 }
 
-/* A pair whose sends complete to a CQ for batches; returns the CQ that it had before. */
+/*
+ * Opens a pair whose sends complete in an extended CQ. Returns the CQ that this
+ * replaces.
+ */
 static struct ibv_cq *open_batch(struct pair *pair, struct ibv_cq_ex **cq)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = DEPTH };
@@ -244,7 +250,7 @@ static struct ibv_cq *open_batch(struct pair *pair, struct ibv_cq_ex **cq)
 	return spare;
 }
 
-/* A WRITE, and its data has come: so will its completion, at once. */
+/* WRITEs and waits for the data, which comes just before the completion. */
 static bool write_and_wait(struct pair *pair, uint8_t value)
 {
 	volatile uint8_t *there = pair->b.buf;
@@ -260,7 +266,9 @@ static bool write_and_wait(struct pair *pair, uint8_t value)
 	return true;
 }
 
-/* A CQ that holds all that is outstanding is not overrun, however it is polled. */
+/*
+ * A CQ with room for all outstanding requests must not overrun, however it is polled.
+ */
 static void test_full(void)
 {
 	struct ibv_poll_cq_attr poll_attr = {};
@@ -288,7 +296,7 @@ static void test_full(void)
 	pair_close(&pair);
 }
 
-/* A CQ that never has more than one completion is never full. */
+/* A CQ that never holds more than one completion must never count as full. */
 static void test_batch(void)
 {
 	struct request request;

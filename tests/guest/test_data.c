@@ -75,7 +75,7 @@ static void test_atomics(struct pair *pair)
 		     "compare and swap, different");
 }
 
-/* A QP whose peer is itself. */
+/* A QP that is connected to itself. */
 static void test_self(struct pair *pair)
 {
 	struct request request = request_at(pair, IBV_WR_RDMA_WRITE, 0, 3000);

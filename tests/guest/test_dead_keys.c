@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keys that have been good, and used, and are not good any more, by every kind
- * of operation that takes a key: each ends in the error that is due, and no
- * byte changes at either end. What a NIC has kept of a key while it was good
- * (--strict) must not help it then; nor that the memory is still there under
- * another key.
+ * Keys that have been valid and used, and are not any more, in every kind of
+ * operation that takes a key: each use fails with the right error and changes
+ * no byte at either end. This must not depend on what a NIC has cached of the
+ * key (--strict), nor on the memory having another key.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 #define RIGHTS	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		 IBV_ACCESS_REMOTE_ATOMIC)
 
-/* What takes a key. The last one is tried with MRs only. */
+/* The uses of a key. The last one is tried with MRs alone. */
 static const struct use {
 	const char *name;
 	enum ibv_wr_opcode opcode;
@@ -51,7 +50,7 @@ static const struct use {
 static struct pair pair;
 static struct ibv_pd *away;
 static uint8_t *memory;
-static struct ibv_mr *holder;	/* another one over the memory */
+static struct ibv_mr *holder;	/* another MR over the memory */
 static unsigned int tries;
 
 static bool is_atomic(const struct use *use)
@@ -80,7 +79,7 @@ static enum ibv_wc_status error_of(const struct use *use)
 	return errors[use->place];
 }
 
-/* By the SGEs and the rkey that the use asks for. */
+/* Posts the use's request, with @key as lkey or rkey. */
 static int post_use(struct side *side, const struct use *use, uint32_t key,
 		    uint64_t addr)
 {
@@ -155,7 +154,7 @@ static void drain(void)
 		;
 }
 
-/* How a receive ended that was to fill memory by a dead key. */
+/* Has the receive into memory of a dead key failed? */
 static bool receive_failed(void)
 {
 	struct ibv_wc wc;
@@ -164,7 +163,7 @@ static bool receive_failed(void)
 	       wc.status == IBV_WC_LOC_PROT_ERR;
 }
 
-/* While the key is good: the NIC may remember what it will of it. */
+/* Uses the key while it is valid, so that the NIC may cache it. */
 static unsigned int is_good(const struct use *use, uint32_t key, uint64_t addr)
 {
 	struct outcome o = try_use(use, key, addr);
@@ -200,7 +199,7 @@ static unsigned int is_dead(const struct use *use, uint32_t key, uint64_t addr,
 	return !dead;
 }
 
-/* ---- how the key of an MR ends ---- */
+/* ---- how an MR's key becomes invalid ---- */
 
 enum death { DEREG, DEREG_AND_REG, MOVE, TO_OTHER_PD, LESS_RIGHTS, DEATHS };
 
@@ -212,7 +211,7 @@ static const char *const death_names[] = {
 	[LESS_RIGHTS] = "re-registered without rights",
 };
 
-/* Ends @mr's key; the MR that there is then, if any. */
+/* Makes @mr's key invalid. Returns the MR that exists afterwards, or NULL. */
 static struct ibv_mr *end_mr(struct ibv_mr *mr, enum death death,
 			     uint8_t *elsewhere)
 {
@@ -244,7 +243,7 @@ static struct ibv_mr *end_mr(struct ibv_mr *mr, enum death death,
 	return mr;
 }
 
-/* What is left to an MR without rights: its bytes can be sent. */
+/* An MR without rights may still be sent from. */
 static bool still_may(const struct use *use, enum death death)
 {
 	return death == LESS_RIGHTS &&
@@ -277,7 +276,7 @@ static void test_mr(enum death death)
 	free(elsewhere);
 }
 
-/* The NIC's own memory: nobody's after it has been freed. */
+/* On-NIC memory, after it has been freed. */
 static void test_dm(void)
 {
 	struct ibv_alloc_dm_attr attr = { .length = SIZE };
@@ -310,7 +309,7 @@ static void test_dm(void)
 	free(copy);
 }
 
-/* ---- how the key of a window ends ---- */
+/* ---- how a window's key becomes invalid ---- */
 
 static void unbind(struct ibv_mw *mw)
 {
@@ -323,7 +322,7 @@ static void unbind(struct ibv_mw *mw)
 		tap_bail("unbinding");
 }
 
-/* To the same memory: but for its key the access would be good. */
+/* Binds the window again to the same memory: all but the key would be right. */
 static void rebind(struct ibv_mw *mw)
 {
 	must_bind(&apis[1], &pair.b, mw, holder, (uintptr_t)memory, SIZE,

@@ -3,9 +3,9 @@
  *
  * Usage: test_dead_process [--kills N] [--seed N]
  *
- * Processes killed in every phase of what they do with memory: while they
- * register, bind, transfer, re-register, fork, deregister and exit; MRs and
- * windows made and unmade in any order. Nothing of theirs is left.
+ * Processes are killed in every phase of using memory: while they register, bind,
+ * transfer, re-register, fork, deregister and exit. MRs and windows are made and freed
+ * in any order. Nothing of the processes may be left.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,10 +28,10 @@
 #define MRS	5
 #define WINDOWS	6
 #define IN_FLIGHT 6
-/* What caches keep for later is looked at now and then. */
+/* Some memory is cached, so checks are made now and then alone. */
 #define LOOK_EVERY 100
 
-/* What a process makes and unmakes, over and over. */
+/* The objects that a process makes and frees, over and over. */
 struct life {
 	struct pair pair;
 	uint8_t *buf;
@@ -75,7 +75,7 @@ static void use_dm(struct life *life)
 		tap_bail("ibv_reg_dm_mr: %s", strerror(errno));
 }
 
-/* MRs and windows, one by one, in any order. */
+/* Registers MRs and allocates windows, mixed at random. */
 static void reg(struct life *life)
 {
 	unsigned int order[MRS + WINDOWS], i, other;
@@ -97,7 +97,7 @@ static void bind(struct life *life)
 	for (i = 0; i < WINDOWS; i++) {
 		struct ibv_mr *mr = life->mr[below(MRS)];
 
-		/* One each of both types stays unbound. */
+		/* One window of each type stays unbound. */
 		if (i >= 2)
 			life->bound_to[i] = mr;
 		if (i >= 2)
@@ -107,7 +107,7 @@ static void bind(struct life *life)
 	}
 }
 
-/* Many requests at once, through windows, MRs and to on-NIC memory. */
+/* Many requests at once, through windows and MRs, also to on-NIC memory. */
 static void traffic(struct life *life)
 {
 	struct ibv_wc wc;
@@ -170,7 +170,7 @@ static void rereg(struct life *life)
 	}
 }
 
-/* Children that have the device's file too, and may outlive their parent. */
+/* Forks a child, which inherits the device's file and may outlive this process. */
 static void multiply(struct life *life)
 {
 	pid_t pid = fork();
@@ -185,7 +185,10 @@ static void multiply(struct life *life)
 		tap_bail("fork: %s", strerror(errno));
 }
 
-/* MRs refuse as long as windows are bound; windows go in any order. */
+/*
+ * Deregisters and deallocates in random order: MRs refuse while windows are bound to
+ * them.
+ */
 static void dereg(struct life *life)
 {
 	unsigned int left = MRS + WINDOWS, which;
@@ -212,7 +215,7 @@ static void dereg(struct life *life)
 	}
 }
 
-/* With all there is. */
+/* Exits with all objects. */
 static void leave(struct life *life)
 {
 	(void)life;
@@ -230,7 +233,7 @@ static const struct phase {
 
 #define PHASES	((int)(sizeof(phases) / sizeof(phases[0])))
 
-/* Says which phase begins, and waits for nobody. */
+/* The process: reports each phase as it begins, without waiting for the parent. */
 static _Noreturn void live(int say, int end, unsigned int seed)
 {
 	struct pair_config config = pair_defaults;
@@ -258,7 +261,7 @@ static _Noreturn void live(int say, int end, unsigned int seed)
 	}
 }
 
-/* For the seed to choose the moment, not to wait for anything. */
+/* A random delay, so that the seed decides at which moment the process is killed. */
 static void linger(unsigned int max_us)
 {
 	struct timespec pause = { .tv_nsec = below(max_us) * 1000 };
@@ -267,8 +270,8 @@ static void linger(unsigned int max_us)
 }
 
 /*
- * Kills a process in phase @phase or soon after, first alone, then with all of
- * its descendants. An exit may be over before that.
+ * Kills a process in phase @phase or soon after, first alone, then with all of its
+ * descendants. A process that exits may have ended before.
  */
 static bool die_in(int phase)
 {
@@ -286,7 +289,7 @@ static bool die_in(int phase)
 		live(ends[1], phase, seed);
 	}
 	close(ends[1]);
-	/* Who exits does it in his first round. */
+	/* A process that exits does so in its first round. */
 	if (phases[phase].act == leave)
 		rounds = 1;
 	while (rounds && read(ends[0], &at, 1) == 1)
@@ -297,7 +300,7 @@ static bool die_in(int phase)
 		tap_bail("waitpid: %s", strerror(errno));
 	linger(1000);
 	kill(-pid, SIGKILL);
-	/* Descendants too are this process's to wait for. */
+	/* This process is the subreaper, so it waits for descendants too. */
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 	close(ends[0]);
@@ -306,7 +309,7 @@ static bool die_in(int phase)
 	return !rounds && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* All of the NIC's memory can be had. */
+/* Can all of the NIC's memory be allocated? */
 static void expect_all_free(void)
 {
 	struct ibv_device_attr_ex attr = {};

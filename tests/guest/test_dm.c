@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-NIC memory (HWI 7.3): allocation, copying, registration, traffic into and
- * out of it, and that nobody sees what was somebody else's.
+ * On-NIC memory (HWI 7.3): allocation, copying, registration, traffic into and out of
+ * it, and that no process sees another one's old data.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static void test_limits(void)
 	ibv_free_dm(dm);
 }
 
-/* Small pieces until nothing is left, twice: none is lost. */
+/* Twice allocates small pieces until nothing is left: both times as many. */
 static void test_exhaustion(void)
 {
 	size_t i, count = max_size / PAGE;
@@ -117,7 +117,7 @@ static void test_copy(void)
 	tap_is(ibv_memcpy_to_dm(one, 2, copy, 4), EINVAL, "an odd offset: EINVAL");
 	tap_is(ibv_memcpy_from_dm(copy, one, 4, 3), EINVAL, "an odd length: EINVAL");
 	tap_ok(!ibv_memcpy_to_dm(one, 4, copy, 12), "units of four bytes");
-	/* 4 KiB pages, but it is bytes that were asked for. */
+	/* Pages have 4 KiB, but the limit is the length that was asked for. */
 	tap_ok(ibv_memcpy_to_dm(one, LENGTH - 4, copy, 8) &&
 	       ibv_memcpy_from_dm(copy, one, LENGTH, 4) &&
 	       ibv_memcpy_to_dm(one, UINT64_MAX - 3, copy, 8),
@@ -192,7 +192,7 @@ static void test_reg(void)
 	tap_is(ibv_free_dm(dm), 0, "then free");
 }
 
-/* From byte @offset of the memory on: what a peer may do there. */
+/* Remote access from byte @offset of the memory on. */
 static void test_remote(uint64_t offset)
 {
 	const uint32_t length = 3000;
@@ -233,7 +233,7 @@ static void test_remote(uint64_t offset)
 	tap_is(ibv_free_dm(dm), 0, "free");
 }
 
-/* As the local side: sent from, read into. */
+/* The memory as the local end: sent from, read into. */
 static void test_local(void)
 {
 	struct ibv_dm *dm = must_alloc(LENGTH);
@@ -262,7 +262,7 @@ static void test_local(void)
 	ibv_free_dm(dm);
 }
 
-/* A window on it holds it as any other MR. */
+/* A window bound to the MR holds it, as with any other MR. */
 static void test_window(enum ibv_mw_type type)
 {
 	struct ibv_dm *dm = must_alloc(LENGTH);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DMA to where the platform lets the NIC not go is a fault, not performed. Root
- * writes into the context entry of an MR of its own, as a broken driver might: a
- * page of this process by its physical address, which with an IOMMU is nowhere the
- * NIC may go and without one is; and an address that no machine has. In the end the
- * entry is as it was, so that the driver can take the key away.
+ * DMA to an address that the platform forbids is a fault and is not performed. Root
+ * writes into the context entry of an MR of its own, as a broken driver might: the
+ * physical address of a page of this process, which the NIC may access only without an
+ * IOMMU; and an address that no machine has. At the end the entry is restored, so that
+ * the driver can invalidate the key.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static volatile void *map_bar(int bar, size_t size)
 	return addr;
 }
 
-/* The driver's number of the pair's protection domain. */
+/* The NIC's number of the pair's protection domain. */
 static uint32_t pd_number(void)
 {
 	char path[256], row[512];
@@ -113,7 +113,7 @@ static void write_entry(volatile uint64_t *to, const struct moor_mr_context *ent
 	__sync_synchronize();
 }
 
-/* RDMA READ of side b's buffer into what @lkey maps. */
+/* An RDMA READ of side b's buffer into the memory of @lkey. */
 static struct outcome read_into(uint32_t lkey)
 {
 	const struct request request = {

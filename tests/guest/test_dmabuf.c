@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ibv_reg_dmabuf_mr(): memory that somebody else's driver owns, here that of udmabuf
- * (pages of a file, in any order) and of the system's heap (large ones).
+ * ibv_reg_dmabuf_mr(): memory that another driver owns, here udmabuf (pages of a file,
+ * in any order) and the system's heap (large pages).
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define SIZE	(64 * PAGE)
 #define IOVA	0x7000ff000000ull
 
-/* A buffer, and where this process sees it. */
+/* A dma-buf, and this process's mapping of it. */
 struct buffer {
 	int fd;
 	uint8_t *at;
@@ -84,7 +84,7 @@ static bool moved(enum ibv_wr_opcode opcode, uint32_t lkey, uint8_t *local,
 	       wc.status == IBV_WC_SUCCESS;
 }
 
-/* A range of a buffer, at either end of a message. */
+/* A range of a dma-buf, at either end of a message. */
 static void test_range(struct buffer *b, uint64_t offset, uint32_t length,
 		       uint64_t iova, const char *what)
 {
@@ -167,7 +167,7 @@ static void test_wrong(struct buffer *b)
 	tap_ok(mr && !ibv_dereg_mr(mr), "deregistered");
 }
 
-/* Whoever registers it needs the file no more; and it goes with its process. */
+/* The MR outlives the buffer's descriptor, and goes with its process. */
 static void test_exit(int (*open_buffer)(void))
 {
 	struct buffer b = see(open_buffer());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The owner of a dma-buf takes it back, at rest and under traffic: afterwards nobody
- * reaches it, the key is of no use and stays the MR's, and nothing else is disturbed.
- * The owner is a module of ours (tests/kernel/exporter.c).
+ * The owner of a dma-buf takes it back, at rest and under traffic: afterwards no access
+ * reaches it, the MR keeps its key, which is of no use, and nothing else is disturbed.
+ * The owner is a test module (tests/kernel/exporter.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -89,14 +89,14 @@ static void *taker(void *arg)
 {
 	const struct buffer *b = arg;
 
-	/* While it is written: that it is, one sees. */
+	/* Wait until the first WRITE has arrived. */
 	while (!__atomic_load_n(&b->at[SIZE - 1], __ATOMIC_RELAXED))
 		sched_yield();
 	owner_must(EXPORTER_TAKE_BACK, b);
 	return NULL;
 }
 
-/* WRITEs one after the other, until one fails. */
+/* WRITEs until one fails; returns whether that has the right status. */
 static bool written_till_taken(struct buffer *b)
 {
 	enum ibv_wc_status status;
@@ -130,7 +130,7 @@ static void test_under_traffic(void)
 	tap_is(kept, ROUNDS, "and nothing is written afterwards");
 }
 
-/* Whoever comes first, owner or process: both come to an end. */
+/* Taking back and deregistering race: either order must work. */
 static void test_race(void)
 {
 	unsigned int i, failed = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC that dozes is woken by whoever posts to a send queue (HWI 5.2). Other tests
- * post so quickly that it seldom gets there: this one waits until it dozes.
+ * Posting to a send queue wakes a NIC that dozes (HWI 5.2). Other tests post so quickly
+ * that the NIC seldom dozes: this one waits until it does.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 #define PAGE		4096
 #define ROUNDS		20
 #define DEADLINE_S	20
-/* For all rounds: a hundred times what they need on an idle machine. */
+/* For all rounds: a hundred times longer than they take on an idle machine. */
 #define LIMIT_S		5
 
 static const volatile uint32_t *dozing;
 
-/* The dozing word, through a context beside that of libibverbs. */
+/* Maps the dozing word, through a context of its own. */
 static void map_word(int fd)
 {
 	struct moor_alloc_ucontext_resp resp;
@@ -75,8 +75,8 @@ static int post_wr_ex(struct pair *pair)
 }
 
 /*
- * The driver looks at the NIC every two seconds, and that wakes it, too: without a kick
- * each round but the first lasts so long.
+ * The driver's look at the NIC every two seconds also wakes it: without a kick, each
+ * round but the first takes that long.
  */
 static void test_wakes(struct pair *pair, int (*post_one)(struct pair *pair),
 		       const char *what)

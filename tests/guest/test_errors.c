@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What goes wrong, and what either side is told of it (HWI 12). After each
- * case memory is as it was, both QPs are in the state they should be in, and
- * after a reset both work again.
+ * Requests that fail, and how either side learns of it (HWI 12). After each case memory
+ * is unchanged, both QPs are in the right state, and after a reset both work again.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,15 +16,15 @@
 struct error_case {
 	const char *name;
 	enum ibv_wr_opcode opcode;
-	/* changes a request that would be good */
+	/* makes one field of a valid request wrong */
 	void (*spoil)(struct pair *pair, struct request *request);
 	enum ibv_wc_status send_status;
-	enum ibv_wc_status recv_status;		/* NO_RECV: none is consumed */
+	enum ibv_wc_status recv_status;		/* NO_RECV: no receive is consumed */
 	enum ibv_qp_state responder_state;
 	int event;				/* at the responder; -1: none */
 };
 
-/* Things of another PD, and MRs with fewer rights. */
+/* Objects of another PD, and MRs with fewer rights. */
 static struct ibv_pd *other_pd;
 static struct ibv_mr *other_mr, *no_remote, *read_only;
 static uint8_t *other_buf;
@@ -43,7 +42,7 @@ static void lkey_other_pd(struct pair *pair, struct request *request)
 	request->local = other_buf;
 }
 
-/* In one packet: what is sent before the bad byte is met is open. */
+/* One packet only: with more, those before the bad byte may be sent. */
 static void local_beyond_end(struct pair *pair, struct request *request)
 {
 	request->length = 512;
@@ -68,7 +67,7 @@ static void rkey_unknown(struct pair *pair, struct request *request)
 	request->rkey ^= 0x40;
 }
 
-/* One packet, which has range and immediate data: the receive can tell the error. */
+/* One packet with the whole request: then the receive fails with the error, too. */
 static void packet_rkey_unknown(struct pair *pair, struct request *request)
 {
 	request->length = 1024;
@@ -90,7 +89,7 @@ static void rkey_no_rights(struct pair *pair, struct request *request)
 
 static void remote_beyond_end(struct pair *pair, struct request *request)
 {
-	/* Atomics by eight, or their alignment is what is wrong. */
+	/* Atomics need eight aligned bytes, or the alignment would be the error. */
 	request->remote = (uintptr_t)pair->b.buf + pair->config.buffer_size -
 			  request->length + (request->length == 8 ? 8 : 1);
 }
@@ -208,7 +207,7 @@ static bool memory_untouched(const struct pair *pair)
 	       is_filled(other_buf, 4096, 3);
 }
 
-/* Both work after a reset, and nothing of the past comes out of the CQs. */
+/* After a reset both QPs work, and no old completion is in the CQs. */
 static void check_alive(struct pair *pair, const char *name)
 {
 	struct request request = good_request(pair, IBV_WR_SEND);
@@ -278,7 +277,7 @@ static void run_case(struct pair *pair, const struct error_case *c)
 	check_alive(pair, c->name);
 }
 
-/* The rights of the responder's QP, whatever the MR allows. */
+/* Rights of the responder's QP, whatever the MR allows. */
 static void test_qp_rights(struct ibv_context *ctx)
 {
 	static const struct error_case denied[] = {
@@ -349,7 +348,7 @@ static void test_receive_bad_lkey(struct pair *pair)
 	check_alive(pair, "receive with a bad lkey");
 }
 
-/* In ERR all that is outstanding, and what is posted later, is flushed. */
+/* In ERR, outstanding requests are flushed, and so are those posted later. */
 static void test_flush(struct pair *pair)
 {
 	struct request request = good_request(pair, IBV_WR_RDMA_WRITE);
@@ -376,7 +375,7 @@ static void test_flush(struct pair *pair)
 	check_alive(pair, "flush");
 }
 
-/* A reset takes what is outstanding away without completions. */
+/* A reset drops outstanding requests without completions. */
 static void test_reset(struct pair *pair)
 {
 	struct ibv_wc wc;
@@ -418,7 +417,7 @@ static void test_rnr(struct ibv_context *ctx)
 	fill(pair.a.buf, pair.config.buffer_size, 1);
 	request = good_request(&pair, IBV_WR_SEND);
 	post(&pair.a, &request);
-	/* Rounds through the device give the request the time for retries. */
+	/* Querying the QP takes time, in which the NIC can retry. */
 	for (rounds = 0; rounds < 30; rounds++)
 		if (query_state(&pair.a) != IBV_QPS_RTS ||
 		    ibv_poll_cq(pair.a.send_cq, 1, &wc))
@@ -447,7 +446,7 @@ static void check_silence(struct pair *pair, const char *name)
 	check_alive(pair, name);
 }
 
-/* Nobody answers: the peer is in the wrong state or connected elsewhere. */
+/* No answer comes: the peer is in a wrong state, or connected to another QP. */
 static void test_silence(struct ibv_context *ctx)
 {
 	struct pair_config config = pair_defaults;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process ends with windows bound: to an MR of its memory or of the NIC's, by
- * windows of both types, made before the MR or after it, so that either is the
- * first whose end the kernel meets. Nothing of it is left, and the kernel, which
- * would end the guest, has nothing to complain of.
+ * A process ends with windows bound: windows of both types, to an MR of its own or of
+ * on-NIC memory, made before the MR or after it, so that the kernel frees either of
+ * them first. Nothing may be left, and the kernel may not warn, which would end the
+ * guest.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static _Noreturn void live(bool on_nic, enum ibv_mw_type type, bool window_first
 	_exit(0);
 }
 
-/* All of the NIC's memory can be had. */
+/* Can all of the NIC's memory be allocated? */
 static bool dm_is_free(void)
 {
 	struct ibv_device_attr_ex attr = {};

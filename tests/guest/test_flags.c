@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the flags of a request ask for, by ibv_post_send() and by ibv_wr_*(): a
- * completion or none, an event at the peer or none, data taken at once.
+ * The flags of a request, by ibv_post_send() and by ibv_wr_*(): signaled, solicited,
+ * inline.
  */
 #include <poll.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 struct way {
 	const char *name;
-	/* A send of one byte. */
+	/* Sends one byte. */
 	int (*send)(struct pair *pair, uint64_t wr_id, unsigned int flags);
-	/* An inline write of two buffers. */
+	/* Writes two buffers inline. */
 	int (*write_inline)(struct pair *pair, void *one, size_t one_length,
 			    void *two, size_t two_length);
 };
@@ -121,7 +121,10 @@ static bool event_of(struct pair *pair, struct ibv_cq *cq)
 	return from == cq;
 }
 
-/* Events come in the order of the completions: the sender's is a probe. */
+/*
+ * Events come in the order of completions: if the sender's comes first, the receiver
+ * had none.
+ */
 static void test_solicited(struct pair *pair, const struct way *way)
 {
 	struct ibv_wc wc;
@@ -140,7 +143,7 @@ static void test_solicited(struct pair *pair, const struct way *way)
 	       "%s: an event for what is", way->name);
 }
 
-/* The bound is one on the sum. */
+/* The limit applies to the sum of the buffers. */
 static void test_inline(struct pair *pair, const struct way *way)
 {
 	uint32_t most = pair->a.cap.max_inline_data, first = most / 2;

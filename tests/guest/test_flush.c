@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FLUSH (HWI 12.7): memory that may be registered for it, and what was written before it
- * is there behind it, whatever the memory. What is refused is in test_flush_refused.
+ * FLUSH (HWI 12.7): memory that may be registered for it, and data written before a
+ * FLUSH, which is placed once the FLUSH has completed, for all kinds of memory.
+ * Refusals are in test_flush_refused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void refuse(void *at, unsigned int access, int due, const char *what)
 		ibv_dereg_mr(mr);
 }
 
-/* Ordinary memory keeps nothing, and so has no right to be called persistent. */
+/* Ordinary memory does not survive a power loss, so persistent access is refused. */
 static void test_refused(void)
 {
 	struct ibv_alloc_dm_attr attr = { .length = PAGE };
@@ -129,7 +130,7 @@ static void test_rereg(void)
 	ibv_dereg_mr(mr);
 }
 
-/* ---- what was written is there ---- */
+/* ---- data is placed after a FLUSH ---- */
 
 static struct outcome write_to(uint32_t rkey, const void *at, uint32_t length)
 {
@@ -157,7 +158,7 @@ static void test_levels(struct ibv_mr *mr, const char *kind)
 		       "no bytes, of nobody knows what");
 }
 
-/* The same completion, read by the functions of an extended CQ. */
+/* The same completion, read through an extended CQ. */
 static void test_cq_ex(const struct ibv_mr *mr)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS };
@@ -191,7 +192,7 @@ static void test_cq_ex(const struct ibv_mr *mr)
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 }
 
-/* ---- an order where there is none without it ---- */
+/* ---- ordering of relaxed WRITEs by a FLUSH ---- */
 
 static struct ibv_qp_ex *batch(void)
 {
@@ -222,7 +223,7 @@ static void end_batch(struct ibv_qp_ex *qp)
 		tap_bail("ibv_wr_complete: %s", strerror(err));
 }
 
-/* How often something of the first of two WRITEs outlives the second. */
+/* In how many rounds some data of the first of two WRITEs outlives the second. */
 static int overtaken(uint32_t rkey, const struct flush *between)
 {
 	int round, n = 0, rounds = impaired() ? 10 : 100;
@@ -262,7 +263,7 @@ static void test_order(void)
 	ibv_dereg_mr(mr);
 }
 
-/* Does @at get this value, sooner or later? */
+/* Does @at get this value in time? */
 static bool wait_for_byte(const volatile uint8_t *at, uint8_t value)
 {
 	time_t end = time(NULL) + PATIENCE_S;
@@ -273,8 +274,8 @@ static bool wait_for_byte(const volatile uint8_t *at, uint8_t value)
 }
 
 /*
- * Data, FLUSH, and behind its end a byte that tells of it: who sees that sees all, though
- * no completion has told anybody, and nothing else orders the two.
+ * WRITEs data, a FLUSH, and behind it one more byte. Once that byte is seen, all data
+ * must be there, though nothing has completed and nothing else orders the two WRITEs.
  */
 static void test_without_completion(void)
 {
@@ -306,7 +307,7 @@ static void test_without_completion(void)
 
 /* ---- windows, on-NIC memory, pages that are not there ---- */
 
-/* A right of the window's own: its MR need not have it (HWI MW-14). */
+/* The right is the window's own: its MR need not have it (HWI MW-14). */
 static void test_window(enum ibv_mw_type type, const struct api *api)
 {
 	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, BINDABLE);
@@ -340,7 +341,7 @@ static void test_window(enum ibv_mw_type type, const struct api *api)
 	ibv_dereg_mr(mr);
 }
 
-/* What is persistent is known of the region alone (HWI MW-19). */
+/* Only of the region it is known whether memory is persistent (HWI MW-19). */
 static void test_persistent_window(enum ibv_mw_type type, const struct api *api)
 {
 	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf, SIZE, BINDABLE | FLUSHABLE);
@@ -386,7 +387,7 @@ static bool same(const struct paged *a, const struct paged *b)
 	       a->invalidations == b->invalidations && a->prefetched == b->prefetched;
 }
 
-/* Where there is no page there is nothing to be waited for, and none is asked for. */
+/* A page that is absent has no data to be flushed: FLUSH must not request it. */
 static void test_paged(bool implicit)
 {
 	uint8_t *at = map_pages(SIZE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FLUSH (HWI 12.7): what the library, the requester and the responder refuse, and what
- * either side is told of it.
+ * FLUSH (HWI 12.7): what the library, the requester and the responder refuse, and how
+ * either side learns of it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define PERSISTENT	IBV_ACCESS_FLUSH_PERSISTENT
 
 static struct pair pair;
-/* Over the buffer of side b: to be flushed, and of another PD. */
+/* MRs over side b's buffer: one to be flushed, one of another PD. */
 static struct ibv_mr *mr, *foreign;
 static uint32_t dead;
 
@@ -133,7 +133,7 @@ static void test_responder(void)
 	}
 }
 
-/* The QP's rights come first, whatever the length (HWI ACC-10, ACC-11). */
+/* The QP's rights are checked first, whatever the length (HWI ACC-10, ACC-11). */
 static void test_rights_of_qp(unsigned int access)
 {
 	static const uint8_t types[] = {
@@ -165,7 +165,7 @@ static void test_rights_of_qp(unsigned int access)
 			       "of the region");
 }
 
-/* As with READs: none may be under way, here or there. */
+/* FLUSH counts as a READ: it fails if either QP allows no outstanding READ. */
 static void test_none_outstanding(void)
 {
 	struct flush f = good();
@@ -216,7 +216,7 @@ static void test_library(void)
 	expect_flushed(&pair, good(), "a good one");
 }
 
-/* One bad request, and none of its batch is posted. */
+/* If one request of a batch is bad, none is posted. */
 static void test_batch(void)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.a.qp);
@@ -232,7 +232,7 @@ static void test_batch(void)
 	tap_is(ibv_poll_cq(pair.a.send_cq, 1, &wc), 0, "none was posted");
 }
 
-/* It carries no data: as with other such requests, the NIC minds. */
+/* FLUSH carries no data. The NIC checks that, as with other such requests. */
 static void test_data(void)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.a.qp);
@@ -273,7 +273,7 @@ static struct ibv_qp *create(enum ibv_qp_type type, uint64_t ops)
 	return ibv_create_qp_ex(pair.ctx, &attr);
 }
 
-/* IBA has both for RC and XRC alone. */
+/* IBA defines FLUSH and ATOMIC_WRITE for RC and XRC alone. */
 static void test_other_types(enum ibv_qp_type type, const char *name)
 {
 	struct pair_config config = pair_defaults;
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
 	test_library();
 	test_batch();
 	test_data();
-	/* Where it could not be said what is to be flushed. */
+	/* ibv_post_send() has no fields that say what to flush. */
 	refused_post(&pair.a, IBV_WR_FLUSH, "FLUSH by ibv_post_send()");
 	test_responder();
 	test_none_outstanding();

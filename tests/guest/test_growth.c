@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Answers of Moor's own methods as programs older or newer than the driver ask for
- * them: the beginning, never less than 1.0 had; or more, with zeros at the end. Sizes
- * of 1.0 are written out here, since they have to stay when structures grow.
+ * Answers of Moor's own methods to programs older or newer than the driver: an older
+ * one gets the beginning of the structure, never less than in 1.0; a newer one gets
+ * zeros at the end. The sizes of 1.0 are literal, since they have to stay when
+ * structures grow.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 static struct pair pair;
 
-/* Is @size bytes from @from on what @byte says? */
+/* Are all @size bytes from @from on @byte? */
 static bool is_all(const uint8_t *bytes, size_t from, size_t size, uint8_t byte)
 {
 	size_t i;
@@ -33,7 +34,7 @@ static bool is_all(const uint8_t *bytes, size_t from, size_t size, uint8_t byte)
 	return true;
 }
 
-/* A method with one answer, of the object @handle if it is about one. */
+/* A method with one answer; @handle is the object that it queries, if there is one. */
 struct method {
 	const char *name;
 	uint16_t object, method, handle_id, answer_id;
@@ -110,7 +111,7 @@ static void test_methods(void)
 	ibv_free_dm(dm);
 }
 
-/* On-NIC memory: its place comes as it is allocated. Returns an errno. */
+/* Allocating on-NIC memory answers with its location. Returns an errno. */
 static int alloc_dm(size_t size, struct moor_dm_location *where)
 {
 	uint8_t answer[ROOM];
@@ -149,7 +150,10 @@ static void test_alloc_dm(void)
 	       "allocating on-NIC memory: for less than 1.0 had");
 }
 
-/* The windows of @mr, entries of @entry bytes (0: not said). Returns an errno. */
+/*
+ * Lists the windows of @mr, in entries of @entry bytes (0: not given). Returns an
+ * errno.
+ */
 static int ask_list(struct ibv_mr *mr, uint64_t entry, uint8_t *list, size_t size,
 		    uint32_t *count)
 {
@@ -166,7 +170,7 @@ static int ask_list(struct ibv_mr *mr, uint64_t entry, uint8_t *list, size_t siz
 			 MOOR_METHOD_MR_WINDOWS, attrs, entry ? 4 : 3);
 }
 
-/* Is @list the same windows as @known, in entries of @entry bytes? */
+/* Are the windows of @list, in entries of @entry bytes, those of @known? */
 static bool is_list(const uint8_t *list, size_t entry,
 		    const struct moor_window *known, size_t num)
 {

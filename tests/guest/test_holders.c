@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who holds an MR, and why a registration failed: by moordv.h as root and as an
- * ordinary user, by "rdma resource", and in debugfs.
+ * Which windows hold an MR, and why a registration failed: by moordv.h as root and as
+ * an ordinary user, by "rdma resource", and in debugfs.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define PAGE		4096u
 #define MEMLOCK		(1024 * 1024u)
 #define NOBODY		65534
-#define MANY		300	/* more than two of the device's answers take */
+#define MANY		300	/* more than two answers of the device hold */
 
 static struct pair pair;
 static int (*query_windows)(struct ibv_mr *mr, struct moor_window *windows,
@@ -46,7 +46,9 @@ static void load_library(void)
 		tap_bail("%s", dlerror());
 }
 
-/* Lines of a command's output that have @text in them; one is kept. */
+/*
+ * Counts the lines of a command's output that contain @text; @line is the last of them.
+ */
 static int grep(const char *command, const char *text, char *line, int size)
 {
 	FILE *pipe = popen(command, "r");
@@ -74,13 +76,13 @@ static bool debugfs_windows(char *line, int size, uint32_t rkey)
 	       1;
 }
 
-/* The MR as "rdma resource" shows it, and how many windows that gives it. */
+/* The number of windows that "rdma resource" shows for the MR. */
 static int tracked_windows(const struct ibv_mr *mr)
 {
 	char key[32], line[1024], *found;
 	int count;
 
-	/* Of its ways to print, the one with a line for each. */
+	/* JSON output has one line for each MR. */
 	snprintf(key, sizeof(key), "\"rkey\":\"%x\"", mr->rkey);
 	if (grep("rdma resource show mr -ddj", key, line, sizeof(line)) != 1)
 		return -1;
@@ -89,7 +91,7 @@ static int tracked_windows(const struct ibv_mr *mr)
 	       count : -2;
 }
 
-/* All that "rdma resource" says, with single spaces. */
+/* The output of "rdma resource" for MRs, with single spaces. */
 static const char *resources(void)
 {
 	static char text[65536];
@@ -104,8 +106,7 @@ static const char *resources(void)
 }
 
 /*
- * In what resources() gave: the MR, whose it is, and this window as its holder of
- * number @n.
+ * Does the output contain the MR, with its process and with this window as holder @n?
  */
 static bool resource_names(const char *text, const struct ibv_mr *mr,
 			   const struct ibv_mw *mw, int n)
@@ -216,7 +217,7 @@ static void test_holders(void)
 	ibv_dealloc_mw(mws[1]);
 }
 
-/* More than fit into one answer. */
+/* More windows than one answer holds. */
 static void test_many(void)
 {
 	struct ibv_mr *mr = must_reg(pair.pd, pair.b.buf,
@@ -290,7 +291,7 @@ static uint8_t *map(size_t length, int protection)
 	return p;
 }
 
-/* What anybody may run into. */
+/* Failures that any process may cause. */
 static void test_reasons(struct ibv_pd *pd, uint64_t max_mr_size)
 {
 	struct ibv_context *ctx = pd->context;
@@ -313,14 +314,14 @@ static void test_reasons(struct ibv_pd *pd, uint64_t max_mr_size)
 	expect_no_mr(pd, buf, 0, 0, EINVAL, "no bytes");
 	expect_reason("length", ctx, MOOR_REFUSAL_LENGTH, EINVAL, 0,
 		      max_mr_size, buf, 0);
-	/* A success forgets nothing. */
+	/* A success does not clear the last reason. */
 	ibv_dereg_mr(must_reg(pd, buf, PAGE, 0));
 	expect_reason("still", ctx, MOOR_REFUSAL_LENGTH, EINVAL, 0,
 		      max_mr_size, buf, 0);
 	munmap(buf, 64 * PAGE);
 }
 
-/* The administrator finds them all, with the process they happened to. */
+/* debugfs shows root all of them, with their processes. */
 static void test_debugfs_reasons(void)
 {
 	static const struct {
@@ -357,7 +358,7 @@ static void test_rereg_reason(void)
 	ibv_dereg_mr(mr);
 }
 
-/* The memory lock limit is for those without CAP_IPC_LOCK. */
+/* The memory lock limit applies only without CAP_IPC_LOCK. */
 static _Noreturn void run_as_nobody(void)
 {
 	struct rlimit limit = { MEMLOCK, MEMLOCK };
@@ -399,7 +400,7 @@ static _Noreturn void run_as_nobody(void)
 	exit(tap_done());
 }
 
-/* In a process of its own, whose test points become one of ours. */
+/* Runs the test as nobody in a process of its own, and takes over its test points. */
 static void test_as_nobody(const char *self)
 {
 	char command[512], line[512];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Objects of a context that another process has opened: it hands its file
- * descriptor over, this one imports device, PD, MR and on-NIC memory by
- * handle, and uses them with queues of its own.
+ * Objects of a context that another process has opened. That process sends its
+ * file descriptor; this one imports device, PD, MR and on-NIC memory by handle,
+ * and uses them with queues of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +57,9 @@ static int receive_fd(int sock, struct handles *h)
 	return fd;
 }
 
-/* The owner: memory that is shared with the importer, and on-NIC memory. */
+/*
+ * The owner: has an MR of memory shared with the importer, and on-NIC memory.
+ */
 static void own(int sock, const char *name, uint8_t *shared)
 {
 	struct ibv_alloc_dm_attr dm_attr = { .length = 4096 };
@@ -76,14 +78,14 @@ static void own(int sock, const char *name, uint8_t *shared)
 		.rkey = mr->rkey, .addr = (uintptr_t)shared,
 	};
 	send_fd(sock, ctx->cmd_fd, &h);
-	/* Until the importer is done, and has unimported. */
+	/* Wait until the importer has unimported everything. */
 	if (read(sock, &byte, 1) != 1)
 		_exit(2);
 	_exit(ibv_dereg_mr(mr) || ibv_free_dm(dm) || ibv_dealloc_pd(pd) ||
 	      ibv_close_device(ctx));
 }
 
-/* The pair's other side asks for the imported MR's memory. */
+/* The other side of the importer's pair accesses the imported MR. */
 static bool traffic(struct pair *pair, const struct ibv_mr *mr, uint8_t *shared)
 {
 	struct request request = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Two processes on one NIC: what one holds is out of the other's reach, by key,
- * by queue pair number and by handle, while it lives and after it is dead.
+ * Two processes on one NIC: one cannot reach the other's objects by key, by queue pair
+ * number or by handle, neither while the other lives nor after its end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,13 +18,13 @@
 
 #define SIZE	4096
 
-/* What the victim tells; no secret in a world where keys are guessed. */
+/* What the victim reveals; keys can be guessed anyway. */
 struct victim {
 	uint64_t addr;
 	uint32_t lkey, rkey, qpn, mr_handle, qp_handle;
 };
 
-/* Shared, so that the attacker sees what became of the victim's memory. */
+/* Shared memory, so that the attacker sees whether the victim's memory has changed. */
 static uint8_t *memory;
 
 static _Noreturn void be_victim(int out)
@@ -119,7 +119,7 @@ static void keys(struct pair *pair, const struct victim *victim, const char *whe
 #undef NAME
 }
 
-/* The victim's queue pair talks to its own peer only. */
+/* The victim's queue pair accepts packets from its own peer only. */
 static void queue_pair(struct pair *pair, uint32_t qpn)
 {
 	struct request request = {
@@ -139,7 +139,7 @@ static void queue_pair(struct pair *pair, uint32_t qpn)
 	pair_reset(pair);
 }
 
-/* Handles are of the file they came from. */
+/* A handle is only valid with the file that it came from. */
 static void handles(const struct victim *victim)
 {
 	struct ib_uverbs_dereg_mr dereg = { .mr_handle = victim->mr_handle };

@@ -50,7 +50,7 @@ static uint8_t *anonymous(void *where)
 	return map(where, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
-/* A whole write and read by the key: what was written is read. */
+/* WRITEs and READs all of the memory by the key. Does the data come back? */
 static bool key_works(const struct ibv_mr *mr, const void *addr, uint8_t seed)
 {
 	bool good;
@@ -71,7 +71,7 @@ static bool reads(const struct ibv_mr *mr, const void *addr, uint8_t seed)
 		    SIZE).status && is_filled(pair.a.buf, SIZE, seed);
 }
 
-/* ---- memory that goes before its MR ---- */
+/* ---- memory that is unmapped before its MR is deregistered ---- */
 
 static void expect_unpinned(struct ibv_mr *mr, long before, const char *what)
 {
@@ -93,7 +93,7 @@ static void test_unmapped(void)
 	expect_unpinned(mr, before, "unmapped");
 }
 
-/* Other memory at the same address is not the MR's. */
+/* Other memory mapped at the same address does not belong to the MR. */
 static void test_replaced(void)
 {
 	uint8_t *buf = anonymous(NULL);
@@ -127,7 +127,9 @@ static void test_dropped(void)
 	munmap(buf, SIZE);
 }
 
-/* So large that the C library gives it back to the kernel. */
+/*
+ * Large enough for the C library to return the memory to the kernel when it is freed.
+ */
 static void test_freed(void)
 {
 	uint8_t *buf = malloc(64 * SIZE);
@@ -144,7 +146,7 @@ static void test_freed(void)
 	tap_is(pinned(), before, "freed: nothing is pinned");
 }
 
-/* Who else has mapped the file sees what the NIC writes. */
+/* Another mapping of the file shows what the NIC writes. */
 static void test_shared(void)
 {
 	int fd = memfd_create("moor", 0);
@@ -191,7 +193,7 @@ static const struct {
 	const char *name;
 	enum use use;
 	enum ibv_wr_opcode opcode;
-	enum ibv_wc_status status;	/* once the key is dead */
+	enum ibv_wc_status status;	/* due once the key is dead */
 } uses[] = {
 	{ "write", REMOTE, IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR },
 	{ "write with immediate", REMOTE, IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -225,7 +227,7 @@ static enum ibv_wc_status use(unsigned int i, uint8_t *buf, uint32_t key)
 	return o.status;
 }
 
-/* Used a while, so that the NIC may remember it, then used when it is dead. */
+/* Uses a key several times, so that the NIC may cache it, and again when it is dead. */
 static void test_dead_key(unsigned int i)
 {
 	uint8_t *buf = aligned_alloc(PAGE, PAGE);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The NIC's limits on MRs and windows: all that is announced can be had, the next
- * one is refused by the errno of the manual, and an ordinary user is told which
- * limit it was, its value and the current use. A process of its own takes all
- * there is, so that this one meets what others hold, and sees that everything is
- * free again when they die.
+ * The NIC's limits on MRs and windows: all that is announced can be had, the next one
+ * is refused by the errno of the manual, and an ordinary user is told which limit it
+ * was, its value and the current use. A child takes everything, so that this process
+ * fails because of what another one holds, and sees that all is free again when that
+ * one dies.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,14 +21,14 @@
 
 #define NOBODY	65534
 #define PAGE	4096u
-#define SOME	500		/* of them all */
+#define SOME	500		/* MRs that are freed and then registered again */
 
 static struct ibv_device_attr attr;
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static uint8_t page[PAGE] __attribute__((aligned(PAGE)));
 
-/* ---- who takes all there is: a step, its result, and on ---- */
+/* ---- the child that takes everything: after each step it reports and waits ---- */
 
 static int answer, order;
 
@@ -42,8 +42,8 @@ static void done_with(uint32_t result)
 }
 
 /*
- * On-NIC memory of no length: a context entry and nothing else, which thousands
- * of take no time to speak of.
+ * Fills the table with MRs of no bytes of on-NIC memory: context entries and nothing
+ * else, of which thousands take little time.
  */
 static uint32_t fill_table(struct ibv_dm *dm, struct ibv_mr **mrs)
 {
@@ -107,11 +107,11 @@ static void take_all(void)
 	_exit(0);
 }
 
-/* ---- who looks on ---- */
+/* ---- the process that watches ---- */
 
 static int from_hog, to_hog;
 
-/* What the other one's step gave; it then goes on to the next. */
+/* The result of the child's step. */
 static uint32_t result(void)
 {
 	uint32_t value;
@@ -176,7 +176,7 @@ static void expect_limit(const char *when)
 
 static void test_mrs(void)
 {
-	/* One has all of memory, for the MADs of the kernel. */
+	/* The kernel has one MR of all memory, for its MADs. */
 	tap_is(result(), attr.max_mr - 1, "another process gets all %d MRs but one",
 	       attr.max_mr);
 	expect_limit("none is left");

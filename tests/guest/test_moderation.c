@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Moderated completion events: they wait for as many completions as was said, or for
- * the period, and never for a solicited one or an error (HWI 11.4).
+ * Moderated completion events: they wait for a number of completions or for a period,
+ * but a solicited completion or an error raises one at once (HWI 11.4).
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ static int modify(struct ibv_cq *cq, int count, int period)
 	return ibv_modify_cq(cq, &attr);
 }
 
-/* An event is there within @milliseconds; it is taken. */
+/* Does an event come within @milliseconds? Consumes it. */
 static bool event_within(struct pair *pair, int milliseconds)
 {
 	struct pollfd fd = { .fd = pair->channel->fd, .events = POLLIN };
@@ -48,8 +48,8 @@ static bool event_within(struct pair *pair, int milliseconds)
 }
 
 /*
- * Does an event come with the last of @count messages, and none before? If all of it
- * takes longer than the period that cannot be told: then there is another try.
+ * Does an event come with the last of @count messages, and none before? If the messages
+ * take longer than the period this cannot be told, and it is tried again.
  */
 static bool comes_with_last(struct pair *pair, int count, unsigned int last_flags)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * moordv.h, by a program that links with the provider: its own errors, and the
- * reasons that it finds by itself, because the kernel's core refuses before the
- * driver hears of a call.
+ * moordv.h, used by a program that links with the provider: errors of its functions,
+ * and refusals whose reasons the provider finds itself, because the kernel's core
+ * refuses before the call reaches the driver.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +141,7 @@ static void test_refusals(void)
 	munmap(memory, 4096);
 }
 
-/* What the call does not say is what the region has. */
+/* Where the call gives no range or rights, the reason has those of the region. */
 static void test_rereg_refused(void)
 {
 	uint8_t *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
@@ -188,7 +188,7 @@ static void put(const char *file, const char *format, ...)
 	close(fd);
 }
 
-/* More objects than the control group of the process may have. */
+/* More objects than the process's control group may have. */
 static void test_control_group(void)
 {
 	static uint8_t memory[4096];
@@ -196,7 +196,7 @@ static void test_control_group(void)
 	FILE *kinds;
 	char line[256] = "";
 
-	/* ENODEV: of a kernel without control groups there is no file to be read, either. */
+	/* ENODEV also if the kernel has no control groups. */
 	if (mkdir(GROUPS, 0700) ||
 	    (mount("none", GROUPS, "cgroup2", 0, NULL) && errno != ENODEV))
 		tap_bail(GROUPS ": %s", strerror(errno));
@@ -221,7 +221,7 @@ static void test_control_group(void)
 	rmdir(GROUPS);
 }
 
-/* The core looks at flags and addresses before it looks for the buffer. */
+/* The core checks flags and addresses before it looks up the buffer. */
 static void refuse_dmabuf(const char *what, uint64_t iova, unsigned int access,
 			  uint32_t reason, uint64_t value)
 {
@@ -252,7 +252,7 @@ static void test_dmabuf_refusals(void)
 		      MOOR_REFUSAL_IOVA, 1);
 }
 
-/* Of on-NIC memory: @start is the offset in it. */
+/* Registering on-NIC memory: @start of the reason is the offset in it. */
 static void refuse_dm(const char *what, struct ibv_dm *dm, uint64_t offset, size_t length,
 		      unsigned int access, uint32_t reason, int error,
 		      struct moor_refusal *refusal)
@@ -266,7 +266,7 @@ static void refuse_dm(const char *what, struct ibv_dm *dm, uint64_t offset, size
 	       refusal->access == access, "why: %s: the arguments", what);
 }
 
-/* That there is no such thing is not the fault of any argument. */
+/* On-NIC MRs cannot be re-registered, which must not be blamed on an argument. */
 static void rereg_dm(struct ibv_dm *dm)
 {
 	unsigned int access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
@@ -278,7 +278,7 @@ static void rereg_dm(struct ibv_dm *dm)
 	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access) &&
 	       errno == EINVAL, "on-NIC memory is not registered anew");
 	expect_refusal("on-NIC memory anew", MOOR_REFUSAL_OTHER, EINVAL, &r);
-	/* Nor that of a range at which nobody looks. */
+	/* Nor on a range that this call does not use. */
 	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pair.pd, (void *)-8, 100, 0) &&
 	       errno == EINVAL, "nor for another PD");
 	expect_refusal("another PD, and a range that wraps", MOOR_REFUSAL_OTHER, EINVAL, &r);

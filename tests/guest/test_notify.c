@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Completion events: one for each request, none without, and solicited ones
- * for solicited completions and errors only (HWI 11.2).
+ * Completion events: one for each ibv_req_notify_cq(), none without, and for solicited
+ * completions and errors alone if so requested (HWI 11.2).
  */
 #include <poll.h>
 
@@ -15,7 +15,7 @@ static bool event_within(struct ibv_comp_channel *channel, int milliseconds)
 	return poll(&fd, 1, milliseconds) == 1;
 }
 
-/* A test point: there is an event, for @cq. */
+/* A test point: an event comes, for @cq. */
 static void expect_cq_event(struct pair *pair, struct ibv_cq *cq,
 			    const char *what)
 {
@@ -33,8 +33,8 @@ static void expect_cq_event(struct pair *pair, struct ibv_cq *cq,
 }
 
 /*
- * Events come after completions, through an interrupt: that one does not come
- * can be said only after something behind it in the same queue came.
+ * Events follow completions, by an interrupt. So the absence of one can only be tested
+ * by something behind it in the same queue that has come.
  */
 static void expect_no_cq_event(struct pair *pair, const char *what)
 {
@@ -97,7 +97,10 @@ static void test_solicited(struct pair *pair)
 	pair_reset(pair);
 }
 
-/* Events may come to this CQ unasked from now on: one request will have had none. */
+/*
+ * Two requests for one completion: one may stay open, and raise an event after this
+ * test.
+ */
 static void test_repeated(struct pair *pair)
 {
 	struct ibv_cq *cq = pair->b.recv_cq;
@@ -110,8 +113,8 @@ static void test_repeated(struct pair *pair)
 }
 
 /*
- * Fetches the events of @cq: whether there are any, and no others. A probe stands
- * behind them: a WRITE, which completes at another CQ alone.
+ * Fetches the events of @cq. Are there any, and none of other CQs? They end at a probe:
+ * a WRITE that completes in another CQ.
  */
 static bool fetch_events(struct pair *pair, struct ibv_cq *cq)
 {
@@ -139,10 +142,10 @@ static bool fetch_events(struct pair *pair, struct ibv_cq *cq)
 }
 
 /*
- * What is fetched after the last request are the events of those before. They may be
- * fewer than requests: one that is stored before the NIC has looked for the CQE of the
- * request before is answered in its stead (HWI CQ-21). That is why a command stands
- * between them, which our NIC carries out after it has looked.
+ * The events fetched after the last request belong to earlier ones. There may be fewer
+ * than requests: if a request is stored before the NIC has looked for the CQE of the
+ * one before, one event answers both (HWI CQ-21). Therefore a command stands between
+ * them, which this NIC executes after it has looked.
  */
 static void test_fetched_late(struct ibv_context *ctx, const struct pair_config *config,
 			      int queued)
@@ -187,7 +190,7 @@ static void test_many(struct pair *pair)
 	tap_is(i, 1000, "1,000 requests give 1,000 events");
 }
 
-/* A new QP for @pair's second end, which receives into @cq. */
+/* Gives side b a new QP, which receives into @cq. */
 static void receive_into(struct pair *pair, struct ibv_cq *cq)
 {
 	if (ibv_destroy_qp(pair->b.qp))
@@ -201,7 +204,10 @@ static void receive_into(struct pair *pair, struct ibv_cq *cq)
 	pair_reset(pair);
 }
 
-/* Who polls by ibv_start_poll() holds the CQ's lock when it asks for the next event. */
+/*
+ * Between ibv_start_poll() and ibv_end_poll() the thread that requests an event holds
+ * the CQ's lock.
+ */
 static void test_within_poll(struct pair *pair)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .channel = pair->channel };

@@ -11,12 +11,12 @@
 #include "window.h"
 
 #define SIZE	65536u
-#define KERNEL	0xffffffff81000000ull	/* no address of this process */
+#define KERNEL	0xffffffff81000000ull	/* not an address of a process */
 
 static struct pair pair;
 static struct ibv_mr *null;
 
-/* Places that are nobody's memory, or that wrap around. */
+/* Addresses without memory, or close to wrapping around. */
 static const uint64_t nowhere[] = {
 	0, 1, 4096, KERNEL, UINT64_MAX, UINT64_MAX - 100,
 };
@@ -34,7 +34,7 @@ static struct ibv_sge hole(uint64_t addr, uint32_t length)
 	return (struct ibv_sge){ addr, length, null->lkey };
 }
 
-/* Side a's request; its completion status. */
+/* Posts side a's request and returns its status. */
 static enum ibv_wc_status ask_for(enum ibv_wr_opcode opcode,
 				  struct ibv_sge *sges, int count,
 				  uint64_t remote, uint32_t rkey)
@@ -84,7 +84,7 @@ static void refill(void)
 	memset(pair.b.buf, 'b', SIZE);
 }
 
-/* The buffer of a side from @from on is as refill() left it. */
+/* Is a side's buffer, from @from on, as refill() left it? */
 static bool rest_is(const struct side *side, uint32_t from)
 {
 	return is_all(side->buf + from, SIZE - from, side == &pair.a ? 'a' : 'b');
@@ -210,7 +210,7 @@ static void test_receive(void)
 	       "receive of nothing: all of it vanishes");
 }
 
-/* Both ends: zeros go nowhere. */
+/* Both ends use the null MR: nothing is written. */
 static void test_both(void)
 {
 	struct ibv_sge from = hole(1, SIZE), to = hole(2, SIZE);
@@ -273,7 +273,10 @@ static void test_binds(enum ibv_mw_type type)
 	tap_ok(!o.posted && o.status == IBV_WC_MW_BIND_ERR &&
 	       o.syndrome == SYN_KEY, "bind of type %d: %s", (int)type,
 	       ibv_wc_status_str(o.status));
-	/* The bind changed nothing but what the library had noted. */
+	/*
+	 * The refused bind has changed nothing but mw->rkey, which is the library's
+	 * note.
+	 */
 	mw->rkey = key;
 	revive(&pair);
 	must_bind(&apis[0], &pair.b, mw, pair.b.mr, (uintptr_t)pair.b.buf, 4096,
@@ -300,7 +303,7 @@ static void test_rereg(void)
 	ibv_dealloc_pd(pd);
 }
 
-/* Any number of them, of any PD: it is one key. */
+/* Any number of null MRs, in any PD, have the same key. */
 static void test_pds(void)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(pair.ctx);
@@ -327,7 +330,7 @@ int main(int argc, char **argv)
 
 	config.buffer_size = SIZE;
 	pair_open(&pair, open_nic(argc > 1 ? argv[1] : NULL, &attr), &config);
-	/* Windows are bound to it. */
+	/* Replace side b's MR by one that windows can be bound to. */
 	ibv_dereg_mr(pair.b.mr);
 	pair.b.mr = must_reg(pair.pd, pair.b.buf, SIZE,
 			     ALL_ACCESS | IBV_ACCESS_MW_BIND);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 120
  *
- * On-demand paging (HWI 6.10): each operation, to and from memory in each state that
- * a page can be in, explicitly and implicitly registered, with every byte looked at.
- * And what it costs: page requests are counted.
+ * On-demand paging (HWI 6.10): each operation, to and from memory in each state that a
+ * page can be in, explicitly and implicitly registered, with every byte checked. And
+ * its cost: page requests are counted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "window.h"
 
 #define SIZE	(6 * PAGE)
-#define FROM	200u		/* congruent to nothing */
+#define FROM	200u		/* aligned to nothing */
 #define TO	4088u
 #define LENGTH	(4 * PAGE + 77)
 #define MIB	(1ul << 20)
@@ -57,7 +57,7 @@ static void dereg(struct ibv_mr *mr)
 		tap_bail("ibv_dereg_mr: %s", strerror(err));
 }
 
-/* Memory at one end of an operation, and what must be in it afterwards. */
+/* Memory at one end of an operation, and its contents that are due afterwards. */
 struct end {
 	struct memory memory;
 	struct ibv_mr *mr;
@@ -71,7 +71,7 @@ static void end_open(struct end *end, enum memory_kind kind, struct ibv_mr *impl
 	memory_first(&end->memory, end->due);
 }
 
-/* Is all as it should be, in the process and with those who share its memory? */
+/* Are the contents right, for this process and for those who share the memory? */
 static bool end_close(struct end *end, struct ibv_mr *implicit)
 {
 	bool right = !memcmp(end->memory.at, end->due, SIZE);
@@ -81,7 +81,7 @@ static bool end_close(struct end *end, struct ibv_mr *implicit)
 	return memory_end(&end->memory) && right;
 }
 
-/* What the operation is to do; the atomics set what is there anew. */
+/* Computes the operation's effect. For atomics it also sets the present value. */
 static void predict(const struct operation *op, struct end *local, struct end *remote,
 		    struct request *request)
 {
@@ -147,7 +147,7 @@ static void test_states(const char *how, struct ibv_mr *implicit)
 
 		for (l = 0; l < MEMORY_KINDS; l++) {
 			for (r = 0; r < MEMORY_KINDS; r++) {
-				/* What is read-only can be read. */
+				/* Read-only memory can be read. */
 				if ((op->reads && l == READ_ONLY) ||
 				    (!op->reads && r == READ_ONLY) ||
 				    (op->atomic && r == READ_ONLY))
@@ -166,7 +166,10 @@ static void test_states(const char *how, struct ibv_mr *implicit)
 	}
 }
 
-/* Each in its turn: what the NIC reads it may not write yet, and then it may. */
+/*
+ * The NIC gets a page for reading first. Writing it then needs another page request,
+ * which must work.
+ */
 static void test_read_then_write(void)
 {
 	const struct operation *read = &operations[4], *write = &operations[2];
@@ -188,7 +191,7 @@ static void test_read_then_write(void)
 	}
 }
 
-/* Is one byte of each of these pages what it should be, as the NIC reads them? */
+/* Does the NIC read @due from the first byte of each page? */
 static bool reads_pages(struct ibv_mr *mr, uint8_t *const *pages, unsigned int num,
 			uint8_t due)
 {
@@ -214,8 +217,8 @@ static bool reads_pages(struct ibv_mr *mr, uint8_t *const *pages, unsigned int n
 }
 
 /*
- * What a child has shared is read only, till the child is gone: nobody is told that
- * it can be written then.
+ * A page shared with a child is read only. When the child is gone it may be written, of
+ * which no notifier tells.
  */
 static void test_child_gone(void)
 {
@@ -255,8 +258,8 @@ static void test_child_gone(void)
 }
 
 /*
- * One page, at many addresses that are only read: the kernel that checks the use of
- * DMA (debug) minds when it is mapped that often to be written.
+ * One page at many addresses, mapped for reading: with DMA debugging the kernel
+ * complains if a page is mapped that often for writing.
  */
 static void test_page_of_many(void)
 {
@@ -279,7 +282,7 @@ static void test_page_of_many(void)
 	close(file);
 }
 
-/* ---- what it costs ---- */
+/* ---- cost ---- */
 
 static bool in_pieces(enum ibv_wr_opcode opcode, uint8_t *local, struct ibv_mr *lmr,
 		      uint8_t *remote, struct ibv_mr *rmr, size_t size)
@@ -301,7 +304,7 @@ static bool in_pieces(enum ibv_wr_opcode opcode, uint8_t *local, struct ibv_mr *
 	return true;
 }
 
-/* Whoever reads or writes on is given more and more ahead. */
+/* Sequential reads or writes get more and more pages ahead. */
 static void test_ahead(enum ibv_wr_opcode opcode, const char *name)
 {
 	uint8_t *here = map_pages(4 * MIB), *there = map_pages(4 * MIB);
@@ -328,7 +331,10 @@ static void test_ahead(enum ibv_wr_opcode opcode, const char *name)
 	munmap(there, 4 * MIB);
 }
 
-/* So that a branch of the translation, of 2 MiB, begins so many bytes behind its start. */
+/*
+ * Opens an end so that a branch of the translation, of 2 MiB, begins @before bytes
+ * behind its start.
+ */
 static void end_open_at(struct end *end, enum memory_kind kind, size_t before)
 {
 	uint8_t *area = map_pages(4 * MIB), *at;
@@ -344,7 +350,7 @@ static void end_open_at(struct end *end, enum memory_kind kind, size_t before)
 	memory_first(&end->memory, end->due);
 }
 
-/* A page request is answered with pages of one branch: at a boundary another one comes. */
+/* One page request gets pages of one branch only: across a boundary, two are needed. */
 static void test_counts(const char *name, size_t before)
 {
 	const struct operation *write = &operations[2];
@@ -376,7 +382,7 @@ static void test_counts(const char *name, size_t before)
 	tap_ok(done, "%s: data", name);
 }
 
-/* All of a process's memory is one MR, also what is mapped later. */
+/* An implicit MR contains all of the process's memory, also what is mapped later. */
 static void test_implicit(void)
 {
 	struct ibv_mr *mr = reg(NULL, SIZE_MAX);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ibv_advise_mr(): memory that a NIC is given before it asks. What it was given it
- * does not ask for, and that is counted.
+ * ibv_advise_mr() gives the NIC pages before it requests them. It does not request
+ * these later, and the counters show that.
  */
 #include <errno.h>
 #include <poll.h>
@@ -39,7 +39,7 @@ static enum ibv_wc_status move(enum ibv_wr_opcode opcode, struct ibv_mr *mr, uin
 	return ask(&pair, opcode, mr->rkey, (uintptr_t)at, SIZE).status;
 }
 
-/* The background comes to its end. */
+/* Waits for a prefetch in the background to be complete. */
 static bool prefetched(unsigned long long pages)
 {
 	int i;
@@ -68,7 +68,7 @@ static void test_prefetch(enum ibv_advise_mr_advice advice, uint32_t flags,
 	munmap(at, SIZE);
 }
 
-/* What the process has, it has not more of afterwards. */
+/* PREFETCH_NO_FAULT must not add pages to the process. */
 static void test_look(void)
 {
 	uint8_t *at = map_pages(SIZE);
@@ -88,7 +88,9 @@ static void test_look(void)
 	munmap(at, SIZE);
 }
 
-/* All of it, of several pieces and keys, of an implicit MR, a byte of a page. */
+/*
+ * Prefetches all of an MR, several ranges and keys, an implicit MR, and a single byte.
+ */
 static void test_pieces(void)
 {
 	uint8_t *at = map_pages(2 * SIZE);
@@ -110,7 +112,9 @@ static void test_pieces(void)
 	munmap(at, 2 * SIZE);
 }
 
-/* As in its page: what is out of bounds, or not there, what is no key ... */
+/*
+ * The errnos of the manual page: ranges out of bounds or unmapped, keys that are none.
+ */
 static void test_errnos(void)
 {
 	struct ibv_pd *other = ibv_alloc_pd(ctx);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging of huge pages: of the process's reserve, as it promised
- * (IBV_ACCESS_HUGETLB), and of the kernel's own making. A promise that is broken is
- * an error, and never a wrong translation.
+ * On-demand paging of huge pages: of hugetlbfs, which the process promises with
+ * IBV_ACCESS_HUGETLB, and transparent ones. A broken promise must be an error, never a
+ * wrong translation.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static uint8_t *map_huge(void)
 	return at;
 }
 
-/* @length bytes there and back again, from @at of the region. */
+/* WRITEs @length bytes to @at of the region and READs them back. */
 static bool there_and_back(struct ibv_mr *mr, uint8_t *there, size_t at, size_t length,
 			   uint8_t seed)
 {
@@ -89,7 +89,7 @@ static void test_kept(unsigned int access, const char *name)
 	munmap(there, SIZE);
 }
 
-/* A part of huge pages is no huge page to the NIC, and moves all the same. */
+/* A part of a huge page is given to the NIC as small pages, and must work, too. */
 static void test_parts(void)
 {
 	uint8_t *there = map_huge();
@@ -114,7 +114,7 @@ static void test_broken(void)
 	uint8_t *there = map_pages(SIZE);
 	struct ibv_mr *mr;
 
-	/* Khugepaged shall not keep the promise in our stead. */
+	/* Keep khugepaged from making the huge pages that were promised. */
 	madvise(there, SIZE, MADV_NOHUGEPAGE);
 	mr = must_reg(pd, there, SIZE, ON_DEMAND | IBV_ACCESS_HUGETLB);
 	fill(pair.a.buf, PAGE, 5);
@@ -125,7 +125,7 @@ static void test_broken(void)
 	ibv_dereg_mr(mr);
 	munmap(there, SIZE);
 
-	/* It was kept once. */
+	/* The promise is kept at first, then broken. */
 	there = map_huge();
 	mr = must_reg(pd, there, SIZE, ON_DEMAND | IBV_ACCESS_HUGETLB);
 	tap_ok(there_and_back(mr, there, 0, SIZE, 1), "a promise that is kept");
@@ -143,7 +143,7 @@ static void test_broken(void)
 	munmap(there, SIZE);
 }
 
-/* The kernel's own: made, taken apart, put together. */
+/* Transparent huge pages: made, split, collapsed. */
 static void test_transparent(void)
 {
 	uint8_t *room = map_pages(SIZE + HUGE);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging under NUMA balancing, which takes pages away to see who wants them: the
- * NIC wants them, even if no processor looks at them any more. Needs a guest with two nodes
- * ("numa=fake=2U").
+ * On-demand paging under NUMA balancing, which makes pages inaccessible to see which
+ * processor uses them: the NIC has to get them back although no processor touches them.
+ * Needs a guest with two nodes ("numa=fake=2U").
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool set(const char *path, const char *value)
 	return !fclose(file) && good;
 }
 
-/* Pages that were taken away, of all processes since the guest was booted. */
+/* The number of pages made inaccessible since boot, of all processes. */
 static unsigned long long taken(void)
 {
 	FILE *file = fopen("/proc/vmstat", "r");
@@ -49,7 +49,10 @@ static unsigned long long taken(void)
 	return found;
 }
 
-/* Time on a processor is what the balancing goes by. Have all pages been taken since? */
+/*
+ * Spins, for balancing counts time on a processor, until all pages were made
+ * inaccessible.
+ */
 static bool balanced(unsigned long long before)
 {
 	time_t end = time(NULL) + PATIENCE_S;
@@ -60,7 +63,10 @@ static bool balanced(unsigned long long before)
 	return true;
 }
 
-/* Of a process with one thread what is near stays as it is: here is another one. */
+/*
+ * Balancing leaves near pages of a process with one thread alone, so this is a second
+ * one.
+ */
 static void *wait_for_end(void *pipe)
 {
 	char byte;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that are not to be had: a completion with an error, not a wait. And calls that
- * are wrong: each its errno.
+ * Pages that cannot be had end in a completion with an error, not in a wait. And wrong
+ * calls, with their errnos.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,21 +15,21 @@
 #include "window.h"
 
 #define SIZE	(8 * PAGE)
-#define HALF	(4 * PAGE)	/* from here on it is not there */
+#define HALF	(4 * PAGE)	/* from here on no page can be had */
 #define LENGTH	(3 * PAGE)
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct pair pair;
 
-/* Ways for a page not to be had. */
+/* Reasons why a page cannot be had. */
 enum hole { UNMAPPED, NO_ACCESS, NOT_WRITABLE, BEYOND_FILE, HOLES };
 
 static const char *const holes[HOLES] = {
 	"unmapped", "PROT_NONE", "read-only", "beyond the file's end",
 };
 
-/* The first half is there; the second is not. */
+/* Maps memory of which the first half is usable and the second is not. */
 static uint8_t *make_hole(enum hole hole)
 {
 	uint8_t *at = map_pages(SIZE);
@@ -76,7 +76,9 @@ static void expect_end(enum ibv_wr_opcode opcode, uint8_t *local, uint32_t lkey,
 	revive(&pair);
 }
 
-/* Wholly in the hole, and half; what can be read is no hole for who reads. */
+/*
+ * Accesses wholly and half in the hole. Where pages are read-only, reading them works.
+ */
 static void test_hole(enum hole hole, bool implicit)
 {
 	uint8_t *bad = make_hole(hole), *good = map_pages(SIZE);
@@ -106,7 +108,7 @@ static void test_hole(enum hole hole, bool implicit)
 		   mr->rkey, there, "atomic at", "wholly", holes[hole]);
 	expect_end(IBV_WR_ATOMIC_FETCH_AND_ADD, bad + HALF, mr->lkey, good,
 		   other->rkey, here, "answer of an atomic to", "wholly", holes[hole]);
-	/* What is there beside it goes on. */
+	/* The pages beside the hole are still usable. */
 	fill(good, SIZE, 7);
 	expect_end(IBV_WR_RDMA_WRITE, good, other->lkey, bad + PAGE, mr->rkey,
 		   IBV_WC_SUCCESS, "WRITE beside", "what is", holes[hole]);
@@ -117,7 +119,7 @@ static void test_hole(enum hole hole, bool implicit)
 	munmap(good, SIZE);
 }
 
-/* The page of a receive: the one who waits for a message is told, and the sender. */
+/* A receive into the hole: both the receiver and the sender get an error. */
 static void test_receive(enum hole hole)
 {
 	uint8_t *bad = make_hole(hole);
@@ -142,7 +144,7 @@ static void test_receive(enum hole hole)
 	munmap(bad, SIZE);
 }
 
-/* What was there goes away, comes back, and is there again. */
+/* Memory that is unmapped and mapped again becomes usable again. */
 static void test_comes_back(void)
 {
 	uint8_t *at = map_pages(SIZE);
@@ -181,7 +183,7 @@ static void refuse(const char *what, void *at, size_t length, uint64_t iova,
 		ibv_dereg_mr(mr);
 }
 
-/* What is refused changes nothing. */
+/* A re-registration that is refused changes nothing. */
 static void test_rereg_too_long(uint8_t *at)
 {
 	struct ibv_mr *mr = must_reg(pd, at, SIZE, ON_DEMAND);
@@ -215,7 +217,10 @@ static void test_errnos(void)
 	refuse("implicit without paging", NULL, SIZE_MAX, 0, ALL_ACCESS, EINVAL);
 	refuse("as it should be", at, SIZE, addr, ON_DEMAND, 0);
 	refuse("implicit, as it should be", NULL, SIZE_MAX, 0, ON_DEMAND, 0);
-	/* What no process can have; near the end of all addresses no sum may wrap. */
+	/*
+	 * Addresses that no process can have; near the end of all addresses no sum may
+	 * wrap.
+	 */
 	refuse("2^63 bytes", (void *)PAGE, 1ull << 63, PAGE, ON_DEMAND, EFAULT);
 	refuse("2^58 bytes", (void *)PAGE, 1ull << 58, PAGE, ON_DEMAND, EFAULT);
 	refuse("from here to 2^57", at, (1ull << 57) - addr, addr, ON_DEMAND, EFAULT);
@@ -228,11 +233,11 @@ static void test_errnos(void)
 	       PAGE, ON_DEMAND, 0);
 	test_rereg_too_long(at);
 	munmap(at, SIZE);
-	/* Nothing is looked at before it is needed. */
+	/* Pages are not looked up before they are used. */
 	refuse("what is not mapped", at, SIZE, addr, ON_DEMAND, 0);
 }
 
-/* Beyond an MR that is paged is as far away as beyond any other. */
+/* The bounds of a paged MR hold like those of any other. */
 static void test_bounds(void)
 {
 	uint8_t *at = map_pages(SIZE);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 180
  *
- * What else regions have, of regions that are paged on demand: windows, addresses from
- * zero, re-registration into paging and out of it, unreliable connections, and many
- * who fault at once.
+ * Features of regions, with regions that are paged on demand: windows, zero-based
+ * addresses, re-registration into paging and out of it, unreliable connections, and
+ * many faults at once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct pair pair;
 
-/* Memory that nothing has touched, over and over. */
+/* Drops all pages, so that the memory is as if untouched. */
 static void forget(uint8_t *at)
 {
 	madvise(at, SIZE, MADV_DONTNEED);
@@ -69,7 +69,7 @@ static void test_window(enum ibv_mw_type type, unsigned int more, bool implicit,
 	o = ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, wire, PART + 1);
 	tap_is(o.status, IBV_WC_REM_ACCESS_ERR, "%s: a byte more", name);
 	revive(&pair);
-	/* One of type 2 was unbound with the QP's reset. */
+	/* A window of type 2 was unbound by the QP's reset. */
 	if (type == IBV_MW_TYPE_1) {
 		munmap(at + PAGE, PAGE);
 		tap_is(ask(&pair, IBV_WR_RDMA_WRITE, mw->rkey, wire, PART).status,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 180
  *
- * A page that does not come, for its page server takes its time: who touches it waits,
- * and nobody else. What he uses may go meanwhile, and so may he.
+ * A page that does not come, because its page server takes its time: the request that
+ * touches it waits, and no other. Meanwhile the MR or QP that it uses, or its process,
+ * may go.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +31,9 @@
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 
-/* Two QPs, memory that is there and memory that is not, served by nobody yet. */
+/*
+ * Two QPs, memory that is present, and memory of a page server that does not serve yet.
+ */
 struct scene {
 	struct pair pair;
 	uint8_t *here, *there, *other;
@@ -56,7 +59,7 @@ static void scene_open(struct scene *s)
 		tap_bail("no userfaultfd");
 }
 
-/* Whoever still waits for a page gets it from the kernel then. */
+/* Closing the server makes the kernel fill in the pages that are waited for. */
 static void scene_close(struct scene *s)
 {
 	if (s->server >= 0)
@@ -71,7 +74,7 @@ static void scene_close(struct scene *s)
 	munmap(s->other, SIZE);
 }
 
-/* Side a posts what fills @memory, of its own or of b's, with what is here. */
+/* Side a posts a READ into @memory, which is a's, or a WRITE to it, which is b's. */
 static void touch_memory(struct scene *s, bool local, uint8_t *memory,
 			 const struct ibv_mr *mr)
 {
@@ -89,7 +92,7 @@ static void touch_memory(struct scene *s, bool local, uint8_t *memory,
 		tap_bail("posting: %s", strerror(err));
 }
 
-/* The same with served memory. */
+/* The same with the server's memory; waits for the page fault. */
 static void touch(struct scene *s, bool local)
 {
 	touch_memory(s, local, s->there, s->served);
@@ -104,7 +107,7 @@ static bool nothing_completed(struct scene *s)
 	return ibv_poll_cq(s->pair.a.send_cq, 1, &wc) == 0;
 }
 
-/* Give pages till the request is over. */
+/* Serves all pages, and returns the request's status. */
 static enum ibv_wc_status serve(struct scene *s)
 {
 	struct ibv_wc wc = {};
@@ -117,7 +120,7 @@ static enum ibv_wc_status serve(struct scene *s)
 	return wc.status;
 }
 
-/* What does not touch the page goes on: other QPs, other MRs, fences. */
+/* Everything that does not touch the page goes on: other QPs, other MRs, fences. */
 static void expect_others_go_on(const char *name)
 {
 	struct pair other = { .pd = pd };
@@ -157,7 +160,7 @@ static void test_waits(bool local)
 	send.lkey = s.pair.b.mr->lkey;
 	touch(&s, local);
 	expect_others_go_on(name);
-	/* The half of a's that does not wait takes a message. */
+	/* The other half of a's QP, which does not wait, receives a message. */
 	if (post_receive(&s.pair.a, 1, s.pair.a.buf, 100, s.pair.a.mr->lkey) ||
 	    post(&s.pair.b, &send))
 		tap_bail("posting");
@@ -170,7 +173,9 @@ static void test_waits(bool local)
 	scene_close(&s);
 }
 
-/* The MR goes, or becomes another, while somebody waits for a page of it. */
+/*
+ * The MR is deregistered, or gets other memory, while a request waits for a page of it.
+ */
 static void test_mr_goes(bool local)
 {
 	const char *name = local ? "local" : "remote";
@@ -199,7 +204,7 @@ static void test_mr_goes(bool local)
 	scene_close(&s);
 }
 
-/* The same addresses with other rights. */
+/* The MR keeps its addresses but loses a right, while a request waits. */
 static void test_rights_go(void)
 {
 	struct scene s;
@@ -214,7 +219,7 @@ static void test_rights_go(void)
 	scene_close(&s);
 }
 
-/* More of it than workers that answer page requests. */
+/* More prefetches than a context has workers for page requests. */
 static void prefetch(struct scene *s)
 {
 	struct ibv_sge sge = {
@@ -241,7 +246,10 @@ static void test_advice(void)
 	scene_close(&s);
 }
 
-/* A context that goes while a prefetch of its waits. Returns 0, or why it had no MR. */
+/*
+ * Closes a context while a prefetch of it waits. Returns 0, or the errno of
+ * registering.
+ */
 static int leave_behind(uint8_t *there)
 {
 	struct ibv_context *own = ibv_open_device(ctx->device);
@@ -266,7 +274,10 @@ static int leave_behind(uint8_t *there)
 	return err;
 }
 
-/* Who has left so many contexts behind that wait has no more, until pages come. */
+/*
+ * A process that has left so many waiting contexts behind cannot register in another
+ * one, until pages come.
+ */
 static void test_left_behind(void)
 {
 	uint8_t *there = map_pages(SIZE);
@@ -285,7 +296,7 @@ static void test_left_behind(void)
 	munmap(there, SIZE);
 }
 
-/* Reset, the QP waits for other pages, and these come. */
+/* After a reset, the QP faults on other pages, and these come. */
 static void expect_anew(struct scene *s, bool local, const char *name)
 {
 	struct ibv_mr *mr = must_reg(pd, s->other, SIZE, ON_DEMAND);
@@ -337,7 +348,7 @@ enum ending { EXITS, IS_KILLED, CLOSES, ENDINGS };
 
 static const char *const endings[ENDINGS] = { "exits", "is killed", "closes the context" };
 
-/* A process that waits for pages at both ends, and goes. */
+/* A process that waits for pages at both ends, and ends. */
 static _Noreturn void child(enum ending how, int tell)
 {
 	struct ibv_device_attr attr;
@@ -351,7 +362,7 @@ static _Noreturn void child(enum ending how, int tell)
 	touch(&s[0], true);
 	touch(&s[1], false);
 	prefetch(&s[1]);
-	/* Which server the parent is to take. */
+	/* The descriptor of the server that the parent is to hold. */
 	if (write(tell, &s[1].server, sizeof(int)) != sizeof(int))
 		_exit(1);
 	if (how == IS_KILLED)
@@ -361,7 +372,10 @@ static _Noreturn void child(enum ending how, int tell)
 	_exit(0);
 }
 
-/* A process's memory may end after it, and then its context: MRs, then queues. */
+/*
+ * A process's memory may be freed after its exit, and the context's MRs and queues
+ * later.
+ */
 static void expect_soon_gone(long pinned)
 {
 	int i;
@@ -370,7 +384,7 @@ static void expect_soon_gone(long pinned)
 		poll(NULL, 0, 10);
 }
 
-/* With @keep its page server lives longer than it does. */
+/* With @keep the page server outlives the process. */
 static void test_process(enum ending how, bool keep)
 {
 	long pinned = pinned_pages();
@@ -400,7 +414,7 @@ static void test_process(enum ending how, bool keep)
 	       keep ? ", its page server stays" : "");
 	if (keep)
 		tap_ok(kept >= 0 || how != IS_KILLED, "its page server is held");
-	/* What it waited in, and that holds its context, lives until a page comes. */
+	/* The workers that wait, and with them the context, live until a page comes. */
 	if (kept >= 0)
 		close(kept);
 	expect_soon_gone(pinned);
@@ -420,7 +434,7 @@ int main(void)
 		return tap_done();
 	}
 	close(server);
-	/* Before this process has any itself. */
+	/* Before this process has objects itself, which would be counted. */
 	for (how = 0; how < ENDINGS; how++)
 		test_process(how, false);
 	test_process(IS_KILLED, true);

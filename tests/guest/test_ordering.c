@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IBV_ACCESS_RELAXED_ORDERING (HWI ORD-4, ORD-9). Where two writes go to one place
- * the order they arrive in can be told afterwards: without the flag the later
- * one always wins; with it a strict NIC lets the earlier one win, but never where
- * the interface promises an order.
+ * IBV_ACCESS_RELAXED_ORDERING (HWI ORD-4, ORD-9). If two writes go to one place, their
+ * order shows afterwards: without the flag the later one always wins; with it a strict
+ * NIC lets the earlier one win sometimes, but never where the interface promises an
+ * order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 static struct pair pair;
 static bool strict;
-/* Side b's buffer, where things arrive, under two keys; a's, relaxed. */
+/* MRs over side b's buffer, ordered and relaxed; and one over a's, relaxed. */
 static struct ibv_mr *ordered, *relaxed, *relaxed_a;
 
 static uint8_t *pattern_at(int which)
@@ -42,7 +42,7 @@ static struct ibv_sge sge_of(const void *addr, uint32_t length, uint32_t lkey)
 	return (struct ibv_sge){ (uintptr_t)addr, length, lkey };
 }
 
-/* Posts a chain in one go; the last is signalled, and waited for. */
+/* Posts a chain of requests, of which the last is signaled, and waits for that. */
 static void run(struct side *side, struct ibv_send_wr *wrs, int count)
 {
 	struct ibv_send_wr *bad_wr;
@@ -62,7 +62,7 @@ static void run(struct side *side, struct ibv_send_wr *wrs, int count)
 		tap_bail("a request failed: %s", ibv_wc_status_str(wc.status));
 }
 
-/* How many bytes of what arrived are @value. */
+/* The number of bytes in the buffer that are @value. */
 static int bytes_of(const uint8_t *buf, uint8_t value)
 {
 	uint32_t i;
@@ -73,7 +73,7 @@ static int bytes_of(const uint8_t *buf, uint8_t value)
 	return n;
 }
 
-/* ---- where the order is free ---- */
+/* ---- where order is not promised ---- */
 
 static void two_writes(uint32_t key)
 {
@@ -89,7 +89,7 @@ static void two_writes(uint32_t key)
 	run(&pair.a, wrs, 2);
 }
 
-/* One message whose halves go to one place. */
+/* One READ whose SGEs name the same memory twice. */
 static void scatter_read(uint32_t key)
 {
 	struct ibv_sge sges[2] = {
@@ -121,7 +121,7 @@ static void scatter_receive(uint32_t key)
 		tap_bail("a receive failed");
 }
 
-/* Rounds in which something of the first pattern was left. */
+/* The number of rounds in which data of the first pattern was left. */
 static int overtaken(void (*writer)(uint32_t key), uint32_t key)
 {
 	int round, n = 0;
@@ -169,7 +169,7 @@ static void test_freedom(void)
 	expect_freedom("receive, relaxed", scatter_receive, relaxed->lkey);
 }
 
-/* A window has its MR's ordering, however it is bound. */
+/* A window has the ordering of its MR, however it is bound. */
 static void test_windows(enum ibv_mw_type type)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);
@@ -236,9 +236,9 @@ static void test_on_nic(void)
 	ibv_free_dm(dm);
 }
 
-/* ---- where it is not ---- */
+/* ---- where order is promised ---- */
 
-/* The relaxed one first, then one that passes nothing. */
+/* A relaxed WRITE and then an ordered one, which must not pass it. */
 static void mixed_writes(uint32_t key)
 {
 	struct ibv_sge sges[2] = {
@@ -303,8 +303,8 @@ static void test_read_after_write(void)
 }
 
 /*
- * Who polls the last byte finds all the others, though no completion has told
- * him so.
+ * When the last byte of an ordered WRITE is seen, all the others must be there, even
+ * before the completion.
  */
 static void test_last_byte(void)
 {
@@ -335,7 +335,7 @@ static void test_last_byte(void)
 	free(source);
 }
 
-/* libibverbs makes more of the one bit that the provider gives. */
+/* libibverbs derives further flags from the one bit that the provider reports. */
 static void test_promised(void)
 {
 	static const enum ibv_wr_opcode promised[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ATOMIC_WRITE and FLUSH over an extended reliable connection (HWI 12.6, 12.7): the number
- * of the SRQ stands before what they have of their own, and its PD decides.
+ * ATOMIC_WRITE and FLUSH over an extended reliable connection (HWI 12.6, 12.7): their
+ * headers follow the SRQ's number, and the SRQ's PD decides.
  */
 #include <errno.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void refused(enum ibv_wc_status status, enum ibv_wc_status due, const cha
 	reconnect(&x);
 }
 
-/* MRs of the two inboxes are of two PDs. */
+/* The MRs of the two inboxes belong to two PDs. */
 static void test_refused(struct ibv_mr *mr)
 {
 	struct inbox *in = &x.inbox[0], *other = &x.inbox[1], none = *in;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posting and the queues themselves: limits and their errno, states in which
- * one may post, resizing, completions of a QP that is gone, parent domains.
+ * Posting and the queues themselves: limits and their errno, states that allow posting,
+ * resizing, completions of a destroyed QP, parent domains.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,8 +42,8 @@ static void test_states(struct pair *pair)
 }
 
 /*
- * A NIC without a wire says at once what it cannot reach. By RoCE v1: for v2 the core
- * looks for the neighbour first, and does not find it.
+ * A NIC without a wire refuses a path to another NIC at once. This uses RoCE v1: for v2
+ * the core looks for the neighbour first, and does not find it.
  */
 static void test_elsewhere(struct pair *pair)
 {
@@ -71,7 +71,7 @@ static void test_elsewhere(struct pair *pair)
 	pair_reset(pair);
 }
 
-/* The device is slow or quick: the queue is full when nobody polls. */
+/* However fast the device is, the queue is full if nothing is polled. */
 static void test_full(struct pair *pair)
 {
 	struct request request = write_request(pair, 0);
@@ -98,7 +98,7 @@ static void test_full(struct pair *pair)
 	pair_reset(pair);
 }
 
-/* Of a chain, what comes before the bad request is posted. */
+/* The requests of a chain before the bad one are posted. */
 static void test_bad_wr(struct pair *pair)
 {
 	uint32_t too_many = pair->a.cap.max_send_sge + 1;
@@ -206,12 +206,12 @@ static void test_limits(struct pair *pair)
 	       "an empty CQ: EINVAL");
 }
 
-/* More than the smallest ring of a CQ has. */
+/* more than the smallest ring of a CQ holds */
 #define FILLING	20
 
 /*
- * So many requests, which but for one have completed when it returns: the last waits
- * for the read before it, and its data is seen at the peer.
+ * Posts FILLING requests. When it returns, all but the last have completed: that one is
+ * fenced behind a READ, and its data has arrived.
  */
 static void fill_cq(struct pair *pair, uint64_t wr_id)
 {
@@ -237,7 +237,7 @@ static void fill_cq(struct pair *pair, uint64_t wr_id)
 		;
 }
 
-/* Completions that wait in the ring survive its being exchanged. */
+/* Resizing keeps the completions that are in the ring. */
 static void test_resize(struct pair *pair)
 {
 	static const int sizes[] = { 64, 1000, 5, 300, 8, 4096, 16 };
@@ -283,10 +283,10 @@ static void test_resize(struct pair *pair)
 	tap_is(ibv_resize_cq(cq, pair->config.send_wr), 0, "resize back");
 }
 
-/* Of the receives of side b, numbered from 1. */
+/* Receives of side b so far; they are numbered from 1. */
 static atomic_uint posted;
 
-/* Until it may not any more, since the QP is in RESET. */
+/* Posts receives until that fails because the QP is in RESET. */
 static void *post_receives(void *arg)
 {
 	struct pair *pair = arg;
@@ -300,7 +300,7 @@ static void *post_receives(void *arg)
 	return NULL;
 }
 
-/* Reset while another thread posts. */
+/* Resets the QP while another thread posts receives. */
 static void reset_under_posts(struct pair *pair)
 {
 	pthread_t thread;
@@ -315,7 +315,10 @@ static void reset_under_posts(struct pair *pair)
 	pthread_join(thread, NULL);
 }
 
-/* A message finds no receive then, not even one that came when the queue was empty. */
+/*
+ * After such a reset the receive queue must be empty, of receives posted meanwhile,
+ * too.
+ */
 static void test_reset_race(struct ibv_context *ctx)
 {
 	struct pair_config config = pair_defaults;
@@ -368,13 +371,16 @@ static void test_clean(struct ibv_context *ctx)
 			tap_bail("ibv_create_qp: %s", strerror(errno));
 		pair_connect(pairs[i]);
 	}
-	/* To ten entries before the ring's end: what is moved crosses it. */
+	/*
+	 * Go to ten entries before the ring's end, so that the moved completions cross
+	 * it.
+	 */
 	for (n = 0; n < 54; n++) {
 		request = write_request(&two, n);
 		if (post(&two.a, &request) || !wait_wc(cq, &wc))
 			tap_bail("a write did not end");
 	}
-	/* 1, 100, 2, 101, ...; each waits until the other's peer has it. */
+	/* 1, 100, 2, 101, ...; each waits until the write before has arrived. */
 	for (n = 0; n < 10; n++)
 		for (i = 0; i < 2; i++) {
 			request = write_request(pairs[i], i * 100 + n);
@@ -462,7 +468,7 @@ static void test_parent_domain(struct ibv_context *ctx)
 	tap_is(ibv_destroy_cq(cq), 0, "destroy the CQ");
 }
 
-/* Errors free the places of the queue that they are of, and no others. */
+/* A failed request frees its own place in the queue, and no other. */
 static void test_places(struct pair *pair)
 {
 	struct request request = write_request(pair, 0);
@@ -528,8 +534,8 @@ static uint8_t *find_opcode(struct kept_memory *ring, uint64_t wr_id)
 }
 
 /*
- * A program that writes into its send queue an opcode that looks like a receive's:
- * the error is the send's, and the receive queue stays as it is.
+ * A program overwrites an opcode in its send queue with one that looks like a
+ * receive's: the error must be the send's, and the receive queue must not change.
  */
 static void test_scribbled(struct ibv_context *ctx)
 {
@@ -549,7 +555,7 @@ static void test_scribbled(struct ibv_context *ctx)
 	if (!pair.pd)
 		tap_bail("ibv_alloc_parent_domain: %s", strerror(errno));
 	pair_open(&pair, ctx, &pair_defaults);
-	/* The memory noted is that of the QP made last. */
+	/* @ring is the memory of the QP that was made last, b's. */
 	pair_connect(&pair);
 	modify_to(&pair.b, IBV_QPS_SQD);
 	request = write_request(&pair, MAGIC);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Windows that are bound and unbound while their MR is deregistered, by other
- * threads, one by one and many requests at a time. Deregistering gives 0 or
- * EBUSY. EBUSY: everything works as before. 0: no window was bound, none can be
- * bound any more, and nothing is reached by any of the keys.
+ * Threads bind and unbind windows, one request or many at a time, while another thread
+ * deregisters their MR. That gives 0 or EBUSY. After EBUSY everything works as before.
+ * After 0 no window is bound, none can be bound any more, and no key gives access.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,10 +15,10 @@
 #include "tap.h"
 #include "window.h"
 
-#define ROUNDS		25	/* at least, and until both ends were met */
+#define ROUNDS		25	/* at least, and until both results were met */
 #define MOST		20	/* times as many, at most */
 #define BINDERS		2
-#define AT_ONCE		6	/* requests of a binder that does not wait */
+#define AT_ONCE		6	/* requests under way of a binder that does not wait */
 #define LENGTH		4096u
 #define RIGHTS		(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -27,17 +26,17 @@
 struct binder {
 	struct pair pair;	/* b binds, a uses the window */
 	struct ibv_mw *mw;
-	uint32_t key;		/* as of the last request that ended well */
+	uint32_t key;		/* of the last request that succeeded */
 	bool bound;		/* likewise */
 	bool waits;		/* for each request, before it posts the next */
-	atomic_uint binds;	/* that ended well, in this round */
-	unsigned int late;	/* of these, posted when the MR was gone */
-	struct outcome end;	/* of the request that ended it */
+	atomic_uint binds;	/* that succeeded in this round */
+	unsigned int late;	/* of these, posted after the MR was gone */
+	struct outcome end;	/* of the request that failed */
 };
 
 static struct pair pair;	/* the deregistering thread's */
 static struct ibv_mr *mr;
-static struct ibv_mr shown;	/* of @mr: binders use it when that is gone */
+static struct ibv_mr shown;	/* a copy of @mr, used when that is gone */
 static atomic_bool over, gone;
 static atomic_int begun;
 
@@ -63,7 +62,7 @@ static int post_one(struct binder *binder, bool bind)
 						&info);
 }
 
-/* Binds and unbinds until a request fails, as it must once the MR is gone. */
+/* Binds and unbinds until a request fails, which must happen once the MR is gone. */
 static void *bind_on(void *arg)
 {
 	struct binder *binder = arg;
@@ -91,7 +90,7 @@ static void *bind_on(void *arg)
 			binder->key = ibv_inc_rkey(binder->key);
 		done++;
 	}
-	/* What was posted behind it is flushed. */
+	/* The requests behind the failed one must be flushed. */
 	for (done++; done != posted; done++)
 		if (finish(&binder->pair.b, 0).status != IBV_WC_WR_FLUSH_ERR)
 			tap_bail("not flushed");
@@ -120,7 +119,9 @@ static bool is_refused(struct pair *by, uint32_t rkey)
 	return refused && is_filled(pair.b.buf, LENGTH, 1);
 }
 
-/* What must hold when the MR, of key @key, is gone. */
+/*
+ * Checks a binder after the MR, with key @key, is gone. Returns the number of errors.
+ */
 static unsigned int check_gone(struct binder *binder, uint32_t key)
 {
 	unsigned int wrong = 0;
@@ -131,10 +132,10 @@ static unsigned int check_gone(struct binder *binder, uint32_t key)
 		 binder->end.syndrome != SYN_KEY;
 	pair_reset(&binder->pair);
 	wrong += !is_refused(&binder->pair, key);
-	/* The key it had last, and the one that the failed bind was to give. */
+	/* The window's last key, and the one that the failed bind was to give. */
 	wrong += !is_refused(&binder->pair, binder->key);
 	wrong += !is_refused(&binder->pair, ibv_inc_rkey(binder->key));
-	/* Requests behind the failed one had no effect on the window either. */
+	/* Nor may the requests behind the failed one have changed the window. */
 	binder->mw->rkey = binder->key;
 	o = bind_window(&apis[1], &binder->pair.b, binder->mw,
 			ibv_inc_rkey(binder->key), &shown, start(), LENGTH,
@@ -171,7 +172,7 @@ static pthread_t let_bind(struct binder *binder)
 	return thread;
 }
 
-/* One MR's end: how often EBUSY, and what was wrong. */
+/* One MR's end: counts EBUSY and errors until deregistering succeeds. */
 static void play(struct binder *binders, enum ibv_mw_type type,
 		 unsigned int *busy, unsigned int *wrong)
 {
@@ -223,8 +224,8 @@ static void race(struct binder *binders, enum ibv_mw_type type, bool waits)
 }
 
 /*
- * One window stays bound while another comes and goes: refused each time, and
- * the MR and the windows work as before. Unbound, it can be deregistered.
+ * One window stays bound while another is bound and unbound: deregistering is refused
+ * each time, and MR and windows work as before. When the window is gone it succeeds.
  */
 static void hold(struct binder *comes, struct binder *stays,
 		 enum ibv_mw_type type)
@@ -237,7 +238,7 @@ static void hold(struct binder *comes, struct binder *stays,
 		  RIGHTS);
 	comes->waits = true;
 	thread = let_bind(comes);
-	/* However quick these are: until the other one's was bound meanwhile. */
+	/* As often as it takes for the other window to have been bound meanwhile. */
 	for (i = 0; i < 50 || !atomic_load(&comes->binds); i++) {
 		if (ibv_dereg_mr(mr) != EBUSY)
 			tap_bail("deregistered with a window bound");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that is freed as soon as its MR is deregistered, or before, while
- * others write to it and read into it: whoever gets the pages next finds in
- * them what it put there.
+ * Memory is freed as soon as its MR is deregistered, or before, while requests
+ * write to it and read into it: the next owner of the pages must find its own
+ * data in them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,12 +17,12 @@
 #include "window.h"
 
 #define LENGTH	(32u << 10)
-#define HEIRS	8		/* as much memory again as was freed, each */
+#define HEIRS	8		/* mappings of the same size, made after freeing */
 #define AT_ONCE	4
 #define ROUNDS	40
 #define CANARY	0xc5
 
-/* How the memory goes. */
+/* How the memory is freed. */
 enum way { UNMAP_AFTER, UNMAP_BEFORE, DISCARD_BEFORE, WAYS };
 
 static const char *const way_names[] = {
@@ -31,14 +31,14 @@ static const char *const way_names[] = {
 	[DISCARD_BEFORE] = "MADV_DONTNEED before dereg",
 };
 
-/* Who sends data into the memory, by its rkey or its lkey. */
+/* A thread that moves data into the memory, by its rkey or its lkey. */
 struct sender {
 	struct pair pair;
-	bool local;		/* by READs with its lkey, else by WRITEs */
+	bool local;		/* by READs with the lkey, else by WRITEs */
 	unsigned int good, refused, odd;
 };
 
-static _Atomic uint32_t key;	/* of the MR there is; 0: none yet */
+static _Atomic uint32_t key;	/* of the present MR; 0: none yet */
 static _Atomic uint64_t addr;
 static atomic_uint turns;	/* of all senders */
 static atomic_bool over;
@@ -116,7 +116,10 @@ static bool is_canary(const uint8_t *memory)
 	return memory[0] == CANARY && !memcmp(memory, memory + 1, LENGTH - 1);
 }
 
-/* One life: registered, in use, gone; its heirs are left alone. */
+/*
+ * One round: memory is registered, used and freed; later mappings must keep
+ * their data.
+ */
 static bool inherit(struct ibv_pd *pd, enum way way)
 {
 	uint8_t *memory = map(), *heirs[HEIRS];
@@ -139,7 +142,7 @@ static bool inherit(struct ibv_pd *pd, enum way way)
 		heirs[i] = map();
 		memset(heirs[i], CANARY, LENGTH);
 	}
-	/* Whoever had posted before that has been answered. */
+	/* By then, requests posted before the deregistration have ended. */
 	await_turns(3);
 	for (i = 0; i < HEIRS; i++) {
 		good &= is_canary(heirs[i]);

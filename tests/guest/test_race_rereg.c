@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Re-registering against traffic: a message meets the old memory, the new one,
- * or an error, never both; and once rereg has returned the old memory belongs
- * to the process alone.
+ * Re-registering under traffic: a message uses the old memory, the new one, or fails,
+ * but never uses both; once ibv_rereg_mr() has returned, the old memory does not change
+ * any more.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,24 +17,26 @@
 #include "tap.h"
 #include "window.h"
 
-/* A NIC does other things, such as a rereg, in the middle of such a message. */
+/*
+ * So long that the NIC handles other work, such as a rereg, in the middle of a message.
+ */
 #define LENGTH	(1u << 20)
 #define READERS	4
 #define AT_ONCE	2		/* READs of a reader under way */
 #define MOVES	120
 #define ROUNDS	128
-/* A race that has not been met by then is none. */
+/* A race that has not shown by then is given up. */
 #define MOST		30	/* times as many of either */
 #define PATIENCE_NS	20000000000ull
 
-/* What became of the READs of all readers. */
+/* Results of the READs of all readers. */
 static struct {
 	atomic_uint met[2], refused, mixed, odd;
 } reads;
 
 static struct ibv_mr *mr;
-static uint8_t *place[2];	/* where the MR is in turn */
-static uint64_t remote;		/* of its first byte, wherever it is */
+static uint8_t *place[2];	/* the memory of the MR, in turn */
+static uint64_t remote;		/* the MR's first address, always the same */
 static atomic_bool over;
 static atomic_bool begun;
 
@@ -62,7 +64,7 @@ static bool is_all(const uint8_t *buf, size_t size, uint8_t value)
 	return buf[0] == value && !memcmp(buf, buf + 1, size - 1);
 }
 
-/* All from one place, or the MR has shown two at once. */
+/* Sorts a READ by its result. Its data must come from one place alone. */
 static void judge(const uint8_t *buf, const struct ibv_wc *wc)
 {
 	if (ended_with(wc->status, IBV_WC_REM_ACCESS_ERR))
@@ -77,7 +79,7 @@ static void judge(const uint8_t *buf, const struct ibv_wc *wc)
 		atomic_fetch_add(&reads.mixed, 1);
 }
 
-/* A thread that reads the MR all the time. */
+/* A thread that reads the MR without a pause. */
 static void *read_on(void *arg)
 {
 	struct pair *pair = arg;
@@ -119,7 +121,7 @@ static void move_to(int where)
 		tap_bail("ibv_rereg_mr: %d, %s", err, strerror(errno));
 }
 
-/* Moves it; there it stays until a READ has met it. */
+/* Moves the MR to a place, and waits until a READ has used that. */
 static void stay_at(int where)
 {
 	unsigned int before = atomic_load(&reads.met[where]);
@@ -133,7 +135,9 @@ static void stay_at(int where)
 	}
 }
 
-/* Moves it to and fro under the readers, until one of them has met a change. */
+/*
+ * Moves the MR between its places under the readers, until a READ has met the change.
+ */
 static void race_reads(struct pair *readers)
 {
 	pthread_t threads[READERS];
@@ -143,7 +147,7 @@ static void race_reads(struct pair *readers)
 		if (pthread_create(&threads[i], NULL, read_on, &readers[i]))
 			tap_bail("pthread_create");
 	for (i = 0; i < MOVES || (!atomic_load(&reads.refused) && i < MOST * MOVES); i++) {
-		/* That is either place in turn. */
+		/* 7 is odd, so that this visits both places in turn. */
 		if (i % 7 == 0)
 			stay_at(~i & 1);
 		else
@@ -159,7 +163,9 @@ static void race_reads(struct pair *readers)
 	tap_is(reads.odd, 0, "and no other error");
 }
 
-/* A WRITE that begins some time after the rereg that it races, or before it. */
+/*
+ * A WRITE that begins @delay after the rereg that it races with; if negative, before.
+ */
 struct late_write {
 	struct pair *pair;
 	int64_t delay;		/* ns */
@@ -211,7 +217,7 @@ static void race_one_write(struct late_write *write, int from,
 		sched_yield();
 	wait_for(-write->delay);
 	move_to(!from);
-	/* From here on the old place is the process's own. */
+	/* From here on the old place must not change. */
 	memcpy(copy, old, LENGTH);
 	pthread_join(thread, NULL);
 	score->wrong += !!memcmp(copy, old, LENGTH);
@@ -233,10 +239,10 @@ static void race_one_write(struct late_write *write, int from,
 }
 
 /*
- * The delays go through all that a rereg takes, as long as that is here, and around
- * the moment at which half of the WRITEs are early enough for the old place: each
- * that is moves it to later, each that is not to earlier. So either will be seen,
- * however slow this machine is at posting.
+ * The delays cover all of the time that a rereg takes on this machine, around a moment
+ * at which half of the WRITEs are early enough for the old place: each WRITE to the old
+ * place moves it to later, each to the new place to earlier. So both results show,
+ * however slowly this machine posts.
  */
 static void race_writes(struct pair *pair)
 {
@@ -272,8 +278,9 @@ int main(void)
 
 	config.buffer_size = AT_ONCE * LENGTH;
 	/*
-	 * A second: what a starved NIC asks for once more, through a key that is dead by
-	 * then, is not answered, which would be one more error.
+	 * One second: a NIC that is starved of processor time must not resend a READ
+	 * whose key is dead by then, for it would get no answer and end in another
+	 * error.
 	 */
 	config.timeout = 18;
 	pair_open(&pair, open_nic(NULL, &attr), &config);
@@ -287,7 +294,7 @@ int main(void)
 		place[i] = map();
 		memset(place[i], i + 1, LENGTH);
 	}
-	/* So that the wire's address stays when the memory does not. */
+	/* With an iova, the remote address stays when the memory is replaced. */
 	mr = must_reg(pair.pd, place[0], LENGTH,
 		      ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
 	race_reads(readers);

@@ -21,7 +21,7 @@
 static struct pair home, away;
 static uint8_t *old_buf, *new_buf;
 
-/* What a registration should be. */
+/* The expected attributes of a registration. */
 struct state {
 	struct pair *pair;
 	uint8_t *buf;
@@ -39,7 +39,7 @@ static uint8_t *map(size_t length, int protection)
 	return p;
 }
 
-/* Pages that this process has pinned, as its limit counts them. */
+/* This process's pinned pages, as its memory lock limit counts them. */
 static long pinned_kib(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -94,7 +94,7 @@ static bool reads(struct pair *pair, uint32_t rkey, uint8_t *remote)
 	       IBV_WC_SUCCESS && is_filled(pair->a.buf, 512, 9);
 }
 
-/* The device agrees with @state in every respect. */
+/* Do requests find the MR to be as @state, in every respect? */
 static bool is_as(const struct ibv_mr *mr, const struct state *state)
 {
 	uint8_t *last = state->buf + state->length - 512;
@@ -196,7 +196,7 @@ static void test_errors(void)
 	munmap(read_only, PAGE);
 }
 
-/* Memory that was pinned for reading is not made writable by a flag. */
+/* A change of flags does not make memory writable that was pinned for reading. */
 static void test_read_only(void)
 {
 	uint8_t *page = map(PAGE, PROT_READ | PROT_WRITE);
@@ -220,7 +220,7 @@ static void test_read_only(void)
 	       "read-only memory: fewer rights");
 	tap_ok(is_refused(&home, IBV_WR_RDMA_READ, mr->rkey, page),
 	       "read-only memory: not read any more");
-	/* With another translation as well it is pinned anew. */
+	/* With a change of translation it is pinned anew. */
 	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS |
 			    IBV_REREG_MR_CHANGE_TRANSLATION, NULL, new_buf,
 			    PAGE, FULL), 0, "then over writable memory");
@@ -230,7 +230,7 @@ static void test_read_only(void)
 	munmap(page, PAGE);
 }
 
-/* Side a reads 512 bytes at @iova; they are those of @buf. */
+/* Does side a read 512 bytes of @buf at @iova? */
 static bool reads_as(const struct ibv_mr *mr, uint64_t iova, uint8_t *buf)
 {
 	fill(home.a.buf, 512, 1);
@@ -246,7 +246,7 @@ static bool refused_at(const struct ibv_mr *mr, uint64_t iova)
 			  (void *)(uintptr_t)iova);
 }
 
-/* Addresses from 0 stay so until the access flags change; then they do. */
+/* A zero-based MR stays so until its access flags are changed. */
 static void test_zero_based(void)
 {
 	struct ibv_mr *mr = must_reg(home.pd, old_buf + 63, LENGTH - 63,
@@ -273,7 +273,7 @@ static void test_zero_based(void)
 	tap_is(ibv_dereg_mr(mr), 0, "zero-based: dereg");
 }
 
-/* An iova of one's own stays with the memory, and ends with another one. */
+/* A chosen iova stays while the memory does, and goes with a new translation. */
 static void test_iova(void)
 {
 	uint64_t iova = -16ull * PAGE;
@@ -326,7 +326,7 @@ static void test_window(enum ibv_mw_type type)
 	tap_is(ibv_dereg_mr(mr), 0, "type %d: dereg", (int)type);
 }
 
-/* Generations have eight bits. */
+/* More re-registrations than a key's generation has values (eight bits). */
 static void test_many(void)
 {
 	struct ibv_mr *mr = must_reg(home.pd, old_buf, LENGTH, FULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared receive queues (HWI 10.3): sizes, data through two QPs, slots that come free,
- * the limit, resizing, the end of a QP that has one, a PD of its own, and WQEs that
- * are lost.
+ * Shared receive queues (HWI 10.3): sizes, data through two QPs, slots that become
+ * free, the limit, resizing, the end of a QP that uses one, a PD of its own, and WQEs
+ * that get lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static struct ibv_srq *make_srq(struct ibv_pd *pd, uint32_t depth, uint32_t sge)
 	return srq;
 }
 
-/* Both QPs receive from one SRQ, whose PD is the QPs' or another one. */
+/* Opens a pair that receives from one SRQ, whose PD is the QPs' or another. */
 static void open_shared(struct shared *shared, struct ibv_context *ctx,
 			enum ibv_qp_type type, bool own_pd)
 {
@@ -63,7 +63,7 @@ static void close_shared(struct shared *shared)
 		tap_bail("the PD is still used");
 }
 
-/* Receive @n goes to place @n of B's buffer. */
+/* Posts receive @n, to its place in B's buffer. */
 static int post_shared(struct shared *shared, uint32_t n, uint32_t lkey)
 {
 	struct ibv_sge sge = {
@@ -89,7 +89,7 @@ static void post_many(struct shared *shared, uint32_t from, uint32_t count)
 			tap_bail("cannot post receive %u", i);
 }
 
-/* Message @n from @side; its peer gets it in receive @n. Data and ID are as they should be? */
+/* Sends message @n, which the peer gets in receive @n. Are data and ID right? */
 static bool pass(struct shared *shared, struct side *side, uint32_t n)
 {
 	struct pair *pair = &shared->pair;
@@ -152,7 +152,7 @@ static void test_limits(struct ibv_context *ctx, const struct ibv_device_attr *d
 	ibv_dealloc_pd(pd);
 }
 
-/* Many times round the ring, from both sides; what is full is said to be. */
+/* Goes round the ring many times, from both sides; a full SRQ must refuse. */
 static void test_data(struct shared *shared)
 {
 	struct pair *pair = &shared->pair;
@@ -170,7 +170,7 @@ static void test_data(struct shared *shared)
 	}
 	tap_is(good, 5 * DEPTH, "messages to either QP, in the order of the SRQ");
 	tap_ok(no_event(pair->ctx), "no event");
-	/* Leaves it empty. */
+	/* Leaves the SRQ empty. */
 	for (good = 0; n < 6 * DEPTH; n++)
 		good += pass(shared, &pair->a, n);
 	tap_is(good, DEPTH, "the rest");
@@ -239,7 +239,7 @@ static void test_resize(struct shared *shared)
 	tap_is(ibv_modify_srq(shared->srq, &attr, IBV_SRQ_MAX_WR), EINVAL, "no ring");
 }
 
-/* The QP's end is told once; what the SRQ has stays for others. */
+/* A QP's end raises one event; the receives stay for other QPs. */
 static void test_last_wqe(struct shared *shared)
 {
 	struct pair *pair = &shared->pair;
@@ -261,7 +261,7 @@ static void test_last_wqe(struct shared *shared)
 	pair_reset(pair);
 }
 
-/* A test point: both QPs have had their last WQE, whichever was first. */
+/* A test point: both QPs have raised the last WQE event, in any order. */
 static void expect_both_last(struct pair *pair)
 {
 	const struct ibv_qp *qps[2];
@@ -281,7 +281,7 @@ static void expect_both_last(struct pair *pair)
 	tap_ok(no_event(pair->ctx), "and nothing else");
 }
 
-/* Receives are checked with the SRQ's PD, everything else with the QP's. */
+/* Receives are checked against the SRQ's PD, everything else against the QP's. */
 static void test_own_pd(struct ibv_context *ctx)
 {
 	struct shared shared;
@@ -312,8 +312,8 @@ static void test_own_pd(struct ibv_context *ctx)
 }
 
 /*
- * QPs that are reset with a WQE that they hold: its slot comes free, though no completion
- * says so. A message that is too long for its receive leaves UC with one.
+ * A reset of a QP that has taken a WQE must free the slot, though nothing completes.
+ * Over UC, a message that is too long for its receive leaves the QP with one.
  */
 static void test_lost(struct ibv_context *ctx)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deregistering and re-registering memory while the NIC is working through it.
- * A request either went through the registration as it was, or ends because the
- * key is no more: never because the memory behind a key that still works has been
- * taken away, which with an IOMMU is a DMA fault.
+ * Deregistering and re-registering memory while the NIC is working through it. A
+ * request either uses the registration as it was, or fails because its key is not valid
+ * any more. It must never fail because the memory was unmapped while its key still
+ * worked, which with an IOMMU would be a DMA fault.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct traffic {
 	uint8_t *memory;
 	uint32_t lkey;
 	int begun;			/* requests are on their way */
-	struct ibv_wc end;		/* of the first that failed */
+	struct ibv_wc end;		/* of the first request that failed */
 	unsigned int good;
 };
 
@@ -43,7 +43,7 @@ static void write_from(struct traffic *t)
 		tap_bail("cannot post");
 }
 
-/* Two under way at any time, until one fails; then the other is flushed. */
+/* Keeps two requests under way until one fails; then the other is flushed. */
 static void *run(void *arg)
 {
 	struct traffic *t = arg;
@@ -78,7 +78,7 @@ static uint8_t *map_memory(void)
 	return memory;
 }
 
-/* By dereg, or by rereg with other memory: what it was goes at once. */
+/* Takes the memory away, by dereg or rereg, and unmaps it at once. */
 static void test_taken_away(struct pair *pair, bool rereg, const char *what)
 {
 	unsigned int i, gone = 0, as_due = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unreliable connections (HWI 12.3): each operation with its data, what is refused
- * because it needs an answer, what is dropped without a word, what is told all the
- * same, and windows.
+ * Unreliable connections (HWI 12.3): each operation with its data, operations that are
+ * refused because they need an answer, messages that are dropped silently, errors that
+ * are reported all the same, and windows.
  */
 #include <endian.h>
 #include <errno.h>
@@ -101,7 +101,7 @@ static void test_attributes(struct ibv_context *ctx)
 	pair_close(&pair);
 }
 
-/* ---- what needs an answer ---- */
+/* ---- operations that need an answer ---- */
 
 static const struct { enum ibv_wr_opcode opcode; uint64_t op; const char *name; } answered[] = {
 	{ IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ, "READ" },
@@ -225,7 +225,7 @@ static void test_wr(struct pair *pair)
 
 /* ---- windows ---- */
 
-/* Writes through a key; did it arrive? Both QPs stay as they are. */
+/* Does a WRITE by this key arrive? Both QPs must stay in RTS either way. */
 static bool reaches(struct pair *pair, uint32_t rkey, uint64_t addr,
 		    uint32_t length)
 {
@@ -272,7 +272,7 @@ static void test_window(struct pair *pair, const struct api *api,
 	ibv_dealloc_mw(mw);
 }
 
-/* As with RC: the requester of a bind is its own responder, and is told. */
+/* As with RC, a bind's requester is its own responder, so errors are reported. */
 static void test_bad_bind(struct pair *pair)
 {
 	struct ibv_mr *mr = must_reg(pair->pd, pair->b.buf, 4096,
@@ -302,7 +302,7 @@ static void test_windows(struct pair *pair)
 	test_bad_bind(pair);
 }
 
-/* ---- dropped without a word ---- */
+/* ---- messages that are dropped silently ---- */
 
 static void rkey_unknown(struct pair *pair, struct request *r)
 {
@@ -333,13 +333,13 @@ static void packet_rkey_unknown(struct pair *pair, struct request *r)
 	r->length = 1000;
 }
 
-/* Of 3,000 bytes, three packets; a receive of @room bytes is there. */
+/* Messages of 3,000 bytes, three packets. A receive of @room bytes is posted. */
 static const struct dropped {
 	const char *name;
 	enum ibv_wr_opcode opcode;
 	void (*spoil)(struct pair *pair, struct request *r);
 	uint32_t room;		/* 0: no receive at all */
-	bool begins;		/* some of it may be there */
+	bool begins;		/* some of the data may be placed */
 } dropped[] = {
 	{ "write: unknown rkey", IBV_WR_RDMA_WRITE, rkey_unknown, 3000, false },
 	{ "write: beyond the end", IBV_WR_RDMA_WRITE, beyond_end, 3000, false },
@@ -360,7 +360,7 @@ static struct request good_request(struct pair *pair, enum ibv_wr_opcode opcode)
 	return request_at(pair, opcode, 7, 3000);
 }
 
-/* The sender has success, nobody an event, and the next message the receive. */
+/* The sender succeeds, no event comes, and the next message takes the receive. */
 static void drop(struct pair *pair, const struct dropped *c)
 {
 	struct request r = good_request(pair, c->opcode), next;
@@ -393,7 +393,7 @@ static void drop(struct pair *pair, const struct dropped *c)
 	       query_state(&pair->b) == IBV_QPS_RTS, "%s: nobody is told", c->name);
 }
 
-/* A message to @side in another state, or connected to another. */
+/* A message to a peer that is in another state, or connected to another QP. */
 static void drop_absent(struct pair *pair, const char *name)
 {
 	struct request r = good_request(pair, IBV_WR_RDMA_WRITE);
@@ -421,7 +421,7 @@ static void test_dropped(struct pair *pair)
 	drop_absent(pair, "peer in RESET");
 }
 
-/* Neither type hears the other. */
+/* A QP drops packets of the other connection type. */
 static void test_other_type(struct ibv_context *ctx, enum ibv_qp_type of_a)
 {
 	struct pair_config config = pair_defaults;
@@ -454,7 +454,7 @@ static void test_other_type(struct ibv_context *ctx, enum ibv_qp_type of_a)
 	pair_close(&pair);
 }
 
-/* ---- what is told ---- */
+/* ---- errors that are reported ---- */
 
 static void test_local_error(struct pair *pair)
 {

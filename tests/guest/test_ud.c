@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams (HWI 12.4, 12.5): data and what stands before it, Q_Keys, what is dropped
- * without a word, what ends in SQE, address handles, groups, and shared receives.
+ * Datagrams (HWI 12.4, 12.5): data and the header before it, Q_Keys, datagrams that are
+ * dropped silently, errors that lead to SQE, address handles, groups, and shared
+ * receives.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -114,7 +115,7 @@ static uint16_t folded_sum(const uint8_t *bytes, unsigned int length)
 	return sum;
 }
 
-/* The 40 bytes before a message of @length: who sent it, to whom, how far it may go. */
+/* The 40 bytes before a message: addresses, length, hop limit. */
 static bool header_is_right(const struct pair *pair, uint32_t length, bool imm)
 {
 	uint32_t behind = 8 + 12 + 8 + (imm ? 4 : 0) + ((length + 3) & ~3u) + 4;
@@ -130,7 +131,7 @@ static bool header_is_right(const struct pair *pair, uint32_t length, bool imm)
 	       !memcmp(h + 36, gid + 12, 4);
 }
 
-/* A test point: the datagram that A has posted arrives at B, as it is. */
+/* A test point: the datagram that A has posted arrives at B, unchanged. */
 static void expect_datagram(struct datagrams *all, uint64_t wr_id, uint32_t length,
 			    uint8_t seed, bool imm, const char *what)
 {
@@ -178,7 +179,7 @@ static void test_data(struct datagrams *all)
 	}
 }
 
-/* By ibv_wr_*(), read from an extended CQ's plain side. */
+/* By ibv_wr_*(), with an extended CQ that is polled by ibv_poll_cq(). */
 static void test_builder(struct ibv_context *ctx)
 {
 	struct datagrams all;
@@ -194,7 +195,7 @@ static void test_builder(struct ibv_context *ctx)
 	qp->wr_id = 5;
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_send(qp);
-	/* The data first, and then where to. */
+	/* Set the data before the address. */
 	ibv_wr_set_sge(qp, pair->a.mr->lkey, (uintptr_t)pair->a.buf, 200);
 	ibv_wr_set_ud_addr(qp, all.ah, pair->b.qp->qp_num, QKEY);
 	tap_is(ibv_wr_complete(qp), 0, "ibv_wr_send");
@@ -211,7 +212,7 @@ static void test_builder(struct ibv_context *ctx)
 	close_datagrams(&all);
 }
 
-/* What gets there first is the next one: that which was dropped has left no trace. */
+/* The datagram is dropped: the next one takes its receive. */
 static void expect_dropped(struct datagrams *all, uint32_t length, uint32_t qkey,
 			   uint32_t room, const char *what)
 {
@@ -233,11 +234,11 @@ static void test_dropped(struct datagrams *all)
 
 	expect_dropped(all, 50, QKEY ^ 1, 4096, "another Q_Key");
 	expect_dropped(all, 101, QKEY, GRH + 100, "longer than the receive");
-	/* One that finds no receive. */
+	/* A datagram that finds no receive. */
 	tap_is(post_datagram(all, IBV_WR_SEND, 3, 10, QKEY, 0), 0, "to nobody");
 	expect_wc(all->pair.a.send_cq, 3, IBV_WC_SUCCESS, &wc, "is out");
 	expect_dropped(all, 20, ~QKEY & ~QKEY_OF_QP, 4096, "another Q_Key again");
-	/* The top bit: the QP's own, whatever the rest is. */
+	/* The top bit selects the QP's own Q_Key, whatever the other bits are. */
 	fill(all->pair.a.buf, 64, 3);
 	receive(all, 1, 4096);
 	tap_is(post_datagram(all, IBV_WR_SEND, 4, 64, QKEY_OF_QP | 99, 0), 0,
@@ -286,7 +287,7 @@ static void test_refused(struct datagrams *all)
 	       now.qkey == QKEY && init.qp_type == IBV_QPT_UD, "a query tells the Q_Key");
 }
 
-/* A send that fails stops those behind it, and no receive. */
+/* A send that fails stops the sends behind it, but no receive. */
 static void test_sqe(struct datagrams *all)
 {
 	struct pair *pair = &all->pair;
@@ -357,7 +358,10 @@ static void test_group(struct datagrams *all)
 
 	tap_is(ibv_detach_mcast(pair->b.qp, &group, 0), 0, "B leaves");
 	tap_is(ibv_detach_mcast(pair->b.qp, &group, 0), EINVAL, "and was not in it");
-	/* The core tells them apart, Ethernet does not: the NIC is in no group after the first. */
+	/*
+	 * The core distinguishes by LID, Ethernet does not: the first detach leaves the
+	 * group.
+	 */
 	tap_ok(!ibv_attach_mcast(pair->b.qp, &group, 0) &&
 	       !ibv_attach_mcast(pair->b.qp, &group, 1), "B joins by two LIDs");
 	tap_ok(!ibv_detach_mcast(pair->b.qp, &group, 0) &&
@@ -374,7 +378,7 @@ static void test_group(struct datagrams *all)
 	all->ah = direct;
 }
 
-/* The receives of datagrams from an SRQ. */
+/* A QP that receives datagrams from an SRQ. */
 static void test_shared(struct ibv_context *ctx)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a process can say to the driver beside the core's structures: reserved
- * and unknown fields must be zero, sizes make sense, answers are no longer than
- * asked for and have no bytes of the kernel's in them; and what it can map.
+ * The driver's own data in calls: reserved and unknown fields must be zero, sizes must
+ * make sense, answers are no longer than requested and leak no kernel memory. And what
+ * a process can map.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -348,7 +348,7 @@ static void test_mmap(void)
 	munmap(addr, PAGE);
 }
 
-/* The slots must not take what is written to them for other queues'. */
+/* Garbage in all slots does no harm: each counts for its own queue alone. */
 static void test_doorbells(void)
 {
 	volatile uint64_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,

@@ -9,13 +9,13 @@
 #include "bench.h"
 #include "tap.h"
 
-/* The key before ibv_inc_rkey(). */
+/* The key that ibv_inc_rkey() turns into this one. */
 static uint32_t dec_rkey(uint32_t key)
 {
 	return (key & ~0xffu) | ((key - 1) & 0xff);
 }
 
-/* A window of type 1 stays bound over a revival, one of type 2 does not. */
+/* A revival leaves a window of type 1 bound, but unbinds one of type 2. */
 static void again(struct ibv_mw *mw, unsigned int access)
 {
 	if (type == IBV_MW_TYPE_2)
@@ -100,7 +100,7 @@ static void test_zero_based(void)
 	ibv_dealloc_mw(mw);
 }
 
-/* EBUSY leaves MR and window as they are; the MR goes after the window. */
+/* EBUSY leaves MR and window unchanged; the MR can go after the window. */
 static void expect_busy(struct ibv_mw *mw, const char *what)
 {
 	struct request local = {
@@ -193,7 +193,7 @@ static void expect_no_inv(const char *what, uint32_t key, uint32_t syndrome)
 	revive(&pair);
 }
 
-/* HWI RC-27: the receiver fails by itself, its peer hears nothing. */
+/* HWI RC-27: the receiving QP fails without an answer to its peer. */
 static void expect_no_send_inv(const char *what, uint32_t key)
 {
 	struct ibv_wc wc;
@@ -296,7 +296,7 @@ static void test_as_lkey(void)
 	ibv_dealloc_mw(mw);
 }
 
-/* Whoever comes first wins: never both, never neither. */
+/* A bind and a deregistration race: exactly one of them succeeds. */
 static void test_race(void)
 {
 	struct ibv_mw *mw = must_alloc_mw(pair.pd, type);

@@ -252,7 +252,7 @@ struct poster {
 	int number, failures;
 };
 
-/* Each adds 1 to its own counter at the peer; the CQ is shared by all. */
+/* A thread whose requests add 1 to its own counter at the peer; all share one CQ. */
 static void *run_poster(void *arg)
 {
 	struct poster *poster = arg;
@@ -310,7 +310,7 @@ static uint64_t device_clock(struct ibv_context *ctx)
 	       values.raw_clock.tv_nsec;
 }
 
-/* The readers of an extended CQ, against what is known of the traffic. */
+/* The read functions of an extended CQ, compared with the traffic that was sent. */
 static void test_cq_ex(struct pair *pair)
 {
 	struct ibv_cq_init_attr_ex attr = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Extended reliable connections (HWI 12.6): domains by file, SRQs of one, data of all
- * kinds over one connection to several of them, what is refused, and processes that
+ * Extended reliable connections (HWI 12.6): domains named by files, SRQs in a domain,
+ * data of all kinds over one connection to several SRQs, refusals, and processes that
  * share a target and end.
  */
 #include <errno.h>
@@ -26,7 +26,7 @@ static enum ibv_wc_status send_to(struct xrc *x, uint32_t number)
 	return xrc_ask(x, number, IBV_WR_SEND, 0, 0, SIZE);
 }
 
-/* Receive @n of the inbox has what was sent with seed @n. */
+/* Does receive @n of the inbox hold the message of seed @n? */
 static bool came(struct xrc *x, struct inbox *in, uint32_t n)
 {
 	struct ibv_wc wc;
@@ -62,7 +62,9 @@ static void test_domains(struct ibv_context *ctx, const struct ibv_device_attr *
 	close(fd);
 }
 
-/* As librdmacm makes them; what it said is changed by success alone. */
+/*
+ * Made as librdmacm does, with a PD; the caller's attributes change on success alone.
+ */
 static void test_target_with_pd(struct xrc *x)
 {
 	struct ibv_qp_init_attr_ex attr = {
@@ -91,7 +93,7 @@ static void test_target_with_pd(struct xrc *x)
 	ibv_destroy_srq(basic);
 }
 
-/* A requester has no receives: a CQ that is given for them is not its. */
+/* A requester has no receives, so it does not use a CQ given for them. */
 static void test_recv_cq(struct xrc *x)
 {
 	struct ibv_cq *cq = ibv_create_cq(x->ctx, 4, NULL, NULL, 0);
@@ -154,7 +156,10 @@ static void test_creation(struct xrc *x)
 	       "opening what is no target: %s", strerror(errno));
 }
 
-/* Many times round both rings; the slots come free though the target is not ours. */
+/*
+ * Goes round the rings of both SRQs many times, so that their slots have to become
+ * free.
+ */
 static void test_sends(struct xrc *x)
 {
 	uint32_t n, good = 0, next[2] = { 0, 0 };
@@ -172,7 +177,7 @@ static void test_sends(struct xrc *x)
 			came(x, in, i) && !post_inbox(in, i + DEPTH);
 	}
 	tap_is(good, 40, "messages to two SRQs over one connection");
-	/* Leaves them empty. */
+	/* Leaves the rings empty. */
 	for (good = 0, n = 0; n < 2 * DEPTH; n++) {
 		struct inbox *in = &x->inbox[n & 1];
 		uint32_t i = next[n & 1]++;
@@ -226,7 +231,7 @@ static void test_remote(struct xrc *x)
 	reconnect(x);
 }
 
-/* ibv_wr_*(): the number, then memory or inline data. */
+/* By ibv_wr_*(): the SRQ's number, then memory or inline data. */
 static void test_wr(struct xrc *x)
 {
 	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(x->ini.qp);
@@ -302,7 +307,7 @@ static void test_refusals(struct xrc *x)
 	reconnect(x);
 }
 
-/* What is still in the CQ goes with the SRQ, and the target is none the worse. */
+/* Destroying an SRQ drops its completions from the CQ and does not harm the target. */
 static void test_gone(struct xrc *x)
 {
 	struct inbox brief;
@@ -325,7 +330,7 @@ static void test_gone(struct xrc *x)
 	refused(x, brief.number, "the SRQ that has gone");
 }
 
-/* Memory on demand: receives and remote ranges wait for their pages. */
+/* On-demand paging: receives and remote ranges wait for their pages. */
 static void test_on_demand(struct xrc *x)
 {
 	struct inbox in;
@@ -363,7 +368,7 @@ static uint32_t hear(int fd)
 	return read(fd, &value, sizeof(value)) == sizeof(value) ? value : ~0u;
 }
 
-/* Makes the target of the requester that it is told, and keeps it until it is ended. */
+/* A process that makes the target of a given requester, and keeps it until its end. */
 static void be_maker(int from, int to)
 {
 	struct ibv_device_attr attr;
@@ -382,7 +387,7 @@ static void be_maker(int from, int to)
 	_exit(0);
 }
 
-/* Opens the target that it is told, and says what comes to its SRQ. */
+/* A process that opens a given target, and reports what arrives at its SRQ. */
 static void be_receiver(int from, int to)
 {
 	struct ibv_device_attr attr;
@@ -439,7 +444,7 @@ static void end(struct child *child, int signal)
 	       !WEXITSTATUS(status), "it has ended");
 }
 
-/* The requester's next message to the receiver's SRQ arrives there. */
+/* Test points: the requester's next message arrives at the receiver's SRQ. */
 static void passes(struct xrc *x, struct child *receiver, uint32_t number,
 		   uint32_t n, const char *when)
 {
@@ -475,7 +480,10 @@ static void test_processes(struct ibv_context *ctx, int signal)
 	tap_ok(ended_with(send_to(&x, number), IBV_WC_REM_INV_REQ_ERR),
 	       "the receiver has gone, too");
 	tap_is(query_state(&x.tgt), IBV_QPS_ERR, "the target is there, in ERR");
-	/* The kernel has events for who has made it, and not for who opens it. */
+	/*
+	 * Events of a target go to the process that made it, not to those that opened
+	 * it.
+	 */
 	tap_ok(no_event(ctx), "which is told to who has made it");
 	tap_is(ibv_close_xrcd(x.xrcd), EBUSY, "it keeps the domain");
 	tap_is(ibv_destroy_qp(x.tgt.qp), 0, "the last one closes it");

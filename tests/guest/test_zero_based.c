@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a registration's addresses are called: from 0 on (ZERO_BASED, at any byte
- * of a page), by ibv_reg_mr_iova at any address that is congruent with the
- * buffer's, or as the process calls them. Small and huge pages, private and
- * shared; both ends of each, from afar and locally.
+ * The addresses of a registration: from 0 on (ZERO_BASED, at any byte of a page), at
+ * any address congruent with the buffer's (ibv_reg_mr_iova), or the process's own. With
+ * small and huge pages, private and shared; at both ends of each MR, by rkey and by
+ * lkey.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +18,12 @@
 #define PAGE		4096u
 #define HUGE		(2u << 20)
 #define SMALL		(8 * PAGE)	/* of a buffer of small pages */
-#define MARGIN		64u		/* looked at around an MR */
-#define SHORT		600u		/* of an access at an end */
+#define MARGIN		64u		/* bytes around an access that are checked */
+#define SHORT		600u		/* length of an access at an end */
 
 static struct pair pair;
 
-/* A buffer, as it is used and as it is looked at. */
+/* A buffer, with the mapping to register and one to check it by. */
 struct memory {
 	const char *name;
 	uint8_t *used, *seen;
@@ -37,7 +37,7 @@ struct subject {
 	struct ibv_mr *mr;
 	size_t offset;		/* in the memory */
 	uint32_t length;
-	uint64_t base;		/* what its first byte is called */
+	uint64_t base;		/* the address of its first byte */
 };
 
 static uint32_t min(uint32_t a, uint32_t b)
@@ -45,7 +45,7 @@ static uint32_t min(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Side a asks; its own end is the pair's buffer. */
+/* Side a accesses the MR by rkey; its own end is the pair's buffer. */
 static enum ibv_wc_status from_afar(const struct subject *s,
 				    enum ibv_wr_opcode opcode, uint64_t at,
 				    uint32_t length)
@@ -67,7 +67,7 @@ static bool is_refused(const struct subject *s, enum ibv_wr_opcode opcode,
 			  IBV_WC_REM_ACCESS_ERR);
 }
 
-/* Side b gathers from it or scatters to it; the other end is a's buffer. */
+/* Side b uses the MR by lkey; the other end is a's buffer. */
 static enum ibv_wc_status locally(const struct subject *s,
 				  enum ibv_wr_opcode opcode, uint64_t at,
 				  uint32_t length)
@@ -87,7 +87,7 @@ static enum ibv_wc_status locally(const struct subject *s,
 	return o.status;
 }
 
-/* Around an access of @length bytes at byte @at nothing has changed. */
+/* Is everything around an access of @length bytes at byte @at unchanged? */
 static bool margins(const struct subject *s, uint32_t at, uint32_t length)
 {
 	const uint8_t *from = s->memory->seen + s->offset + at;
@@ -113,7 +113,7 @@ static void clear(const struct subject *s, uint32_t at, uint32_t length)
 	       before + length + (behind < MARGIN ? behind : MARGIN));
 }
 
-/* Reads and writes of @length bytes at byte @at, by either key. */
+/* Reads and writes @length bytes at byte @at, by rkey and by lkey. */
 static bool moves(const struct subject *s, uint32_t at, uint32_t length)
 {
 	uint8_t *here = s->memory->seen + s->offset + at;
@@ -136,7 +136,9 @@ static bool moves(const struct subject *s, uint32_t at, uint32_t length)
 	       is_filled(pair.a.buf, length, 4);
 }
 
-/* All of it, or both ends of what is longer than the pair's buffers. */
+/*
+ * Accesses all of the MR, or both ends of one that is longer than the pair's buffers.
+ */
 static bool all_moves(const struct subject *s)
 {
 	uint32_t room = pair.config.buffer_size;
@@ -147,7 +149,7 @@ static bool all_moves(const struct subject *s)
 	       moves(s, s->length / 2 - room / 2 + 1, room);
 }
 
-/* A byte outside, at either end; and nothing has come of it. */
+/* Accesses one byte beyond either end, which must fail without effect. */
 static bool ends_hold(const struct subject *s)
 {
 	uint32_t length = min(SHORT, s->length), last = s->length - length;
@@ -168,7 +170,7 @@ static bool ends_hold(const struct subject *s)
 	       s->memory->seen[s->offset + s->length - 1] == 0xee;
 }
 
-/* ---- the ways to name it ---- */
+/* ---- the kinds of addresses ---- */
 
 enum naming { OWN, ZERO_BASED, IOVA_LOW, IOVA_ZERO, IOVA_HIGH, NUM_NAMINGS };
 
@@ -195,7 +197,7 @@ static uint64_t iova_of(enum naming naming, const struct subject *s)
 	}
 }
 
-/* Return: whether it was registered. */
+/* Registers the MR. Return: whether that was allowed. */
 static bool enter(struct subject *s, enum naming naming)
 {
 	uint8_t *addr = s->memory->used + s->offset;
@@ -223,7 +225,7 @@ static void try(const struct memory *memory, size_t offset, uint32_t length,
 
 	if (offset + length > memory->size)
 		return;
-	/* Without the flag the core wants 0 to be congruent too. */
+	/* Without the flag the core demands that 0 be congruent, too. */
 	if (naming == IOVA_ZERO && offset % PAGE) {
 		good = !enter(&s, naming) && errno == EINVAL;
 	} else {
@@ -264,8 +266,8 @@ static void test_memory(const struct memory *memory)
 }
 
 /*
- * Across huge pages, from odd bytes to odd bytes. Few: with a vIOMMU each small
- * page of them is a message to the NIC.
+ * Across huge pages, from odd bytes to odd bytes. Few accesses: with a vIOMMU each
+ * small page of them is a message to the NIC.
  */
 static void test_huge(const struct memory *memory)
 {
@@ -283,7 +285,7 @@ static void test_huge(const struct memory *memory)
 	       memory->name, tried, bad);
 }
 
-/* Does the NIC find its way without a walk to each small page? */
+/* Does the MR's table have huge leaves? */
 static bool has_huge_leaves(const struct memory *memory)
 {
 	struct ibv_mr *mr = must_reg(pair.pd, memory->used, memory->size, 0);
@@ -304,7 +306,7 @@ static bool has_huge_leaves(const struct memory *memory)
 	return levels == 0 || shift >= 21;
 }
 
-/* The rule of ibv_reg_mr_iova: congruent modulo the page, no wrap-around. */
+/* The rule of ibv_reg_mr_iova(): congruent modulo the page size, no wrap-around. */
 static void test_rule(const struct memory *memory)
 {
 	unsigned int offset, accepted = 0, refused = 0;
@@ -330,7 +332,7 @@ static void test_rule(const struct memory *memory)
 	tap_ok(!ibv_reg_mr_iova(pair.pd, memory->used, PAGE + 1, -(uint64_t)PAGE,
 				ALL_ACCESS) && errno == EINVAL,
 	       "iova: not a byte beyond: EINVAL");
-	/* The flag says where addresses begin, whatever else is said. */
+	/* ZERO_BASED overrides a given iova. */
 	mr = ibv_reg_mr_iova(pair.pd, memory->used + 7, 10, 5 * PAGE + 7,
 			     ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
 	tap_ok(mr && !ask(&pair, IBV_WR_RDMA_WRITE, mr->rkey, 0, 10).status,
@@ -353,7 +355,7 @@ static struct memory map(const char *name, size_t size, int flags, int fd)
 	return memory;
 }
 
-/* The kernel's number of huge pages; returns what it was before. */
+/* Sets the kernel's number of huge pages; returns what it was before. */
 static int set_huge_pages(int number)
 {
 	FILE *file = fopen("/proc/sys/vm/nr_hugepages", "r+");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What trace.t looks for in the trace: does it, and says of each step what the
- * event has to say, by name.
+ * Performs the steps whose events trace.t looks for in the trace, and prints for each
+ * the fields that its event must have.
  */
 #include <errno.h>
 #include <stdio.h>

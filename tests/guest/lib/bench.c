@@ -64,7 +64,9 @@ void expect_refused(const char *what, enum ibv_wr_opcode opcode,
 
 	refill();
 	o = ask(&pair, opcode, key, remote, length);
-	/* If the answer is lost, the syndrome is that nobody answers. */
+	/*
+	 * If the responder's answer is lost, the syndrome is that of a timeout.
+	 */
 	tap_ok(is(o, IBV_WC_REM_ACCESS_ERR) &&
 	       (o.status == IBV_WC_RETRY_EXC_ERR || o.syndrome == SYN_NONE) &&
 	       only_written(3) && is_filled(pair.a.buf, 4096, 1),

@@ -33,7 +33,7 @@ static struct rdma_event_channel *new_channel(void)
 	return channel;
 }
 
-/* Has the core made a GID of the address by now? */
+/* Can an identifier be bound to the address, that is, has the core made a GID of it? */
 static bool can_bind(struct rdma_event_channel *channel, struct sockaddr_in *to)
 {
 	struct rdma_cm_id *id = new_id(channel, RDMA_PS_TCP);
@@ -43,7 +43,7 @@ static bool can_bind(struct rdma_event_channel *channel, struct sockaddr_in *to)
 	return bound;
 }
 
-/* Gives the first NIC's interface CM_ADDRESS, which is put into @to, of no port. */
+/* Gives the first NIC's interface CM_ADDRESS. @to is that address, without a port. */
 void cm_address(struct sockaddr_in *to)
 {
 	struct rdma_event_channel *channel = new_channel();
@@ -112,7 +112,7 @@ bool cm_event(struct end *end, enum rdma_cm_event_type type, struct cm_seen *see
 	return tap_ok(seen->type == type, "%s: %s", what, rdma_event_str(type));
 }
 
-/* Waits for calls, at a port that nobody has. */
+/* Listens at a port that the kernel chooses. */
 void cm_listen(struct connection *cm)
 {
 	cm->server.channel = new_channel();
@@ -124,14 +124,14 @@ void cm_listen(struct connection *cm)
 	cm->to.sin_port = rdma_get_src_port(cm->listener);
 }
 
-/* Listens no more; the server's end has gone. */
+/* Ends listening; the server's end must have gone. */
 void cm_hang_up(struct connection *cm)
 {
 	rdma_destroy_id(cm->listener);
 	rdma_destroy_event_channel(cm->server.channel);
 }
 
-/* The client's end, and the way to who listens. */
+/* Makes the client's end, and resolves address and route of the listener. */
 void cm_resolve(struct connection *cm)
 {
 	struct end *end = &cm->client;
@@ -184,7 +184,7 @@ static struct rdma_conn_param parameters(const char *words)
 	};
 }
 
-/* 0 or -1 and errno. */
+/* Returns 0, or -1 and errno. */
 int cm_call(struct connection *cm, const char *words)
 {
 	struct rdma_conn_param param = parameters(words);
@@ -200,7 +200,7 @@ int cm_answer(struct connection *cm, const char *words)
 	return rdma_accept(cm->server.id, &param);
 }
 
-/* Both ends, and a call that has not been answered. */
+/* Opens both ends; the client's request to connect is not answered yet. */
 void cm_open(struct connection *cm, enum rdma_port_space space)
 {
 	struct cm_seen seen;
@@ -219,7 +219,7 @@ void cm_open(struct connection *cm, enum rdma_port_space space)
 	end_open(cm, &cm->server);
 }
 
-/* Connected or not. */
+/* Closes both ends, connected or not. */
 void cm_close(struct connection *cm)
 {
 	end_close(&cm->client);

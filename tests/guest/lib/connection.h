@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection that rdma_cm makes, by an address of the NIC's own; both its ends are in one
- * process.
+ * A connection that rdma_cm makes by an address of the NIC itself; one process has both
+ * ends.
  */
 #ifndef CONNECTION_H
 #define CONNECTION_H
@@ -16,13 +16,13 @@
 #define CM_SLOTS	16
 #define CM_SLOT		16384u		/* bytes */
 
-/* What an event said; it has been acknowledged. */
+/* The contents of an event that has been acknowledged. */
 struct cm_seen {
 	enum rdma_cm_event_type type;
 	int status;
 	struct rdma_cm_id *id;
 	uint8_t data[256];		/* private data */
-	struct ibv_ah_attr ah;		/* of a datagram's peer, as the next two */
+	struct ibv_ah_attr ah;		/* of a datagram QP, like the next two */
 	uint32_t qpn, qkey;
 };
 

@@ -16,7 +16,10 @@ long pinned_pages(void)
 	long value, pinned = 0;
 	char name[64];
 
-	/* The counts lag behind by what each processor has not handed in. */
+	/*
+	 * Reading stat_refresh folds the counts of each processor into the
+	 * sums.
+	 */
 	if (!refresh || !file || fgetc(refresh) != EOF)
 		tap_bail("reading the counts of pages");
 	while (fscanf(file, "%63s %ld", name, &value) == 2) {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What must be as it was when everybody has gone. */
+/* Counts that must be as before when all objects have gone. */
 #ifndef COUNTS_H
 #define COUNTS_H
 
-/* Pages pinned now, of all processes. */
+/* Pages pinned at present, by all processes. */
 long pinned_pages(void);
-/* Memory that the caller has pinned, as its status tells. */
+/* The caller's pinned memory, VmPin of its status. */
 long own_pinned_kib(void);
-/* As the driver lists them; MRs of all memory are the kernel's, for its MADs too. */
+/*
+ * MRs that the driver lists, without those of all memory, which the kernel has for its
+ * MADs.
+ */
 int live_mrs(void);
 int live_windows(void);
-/* Test points: no MR, no window, no more pages pinned than @pinned. */
+/* Test points: no MR, no window, and no more than @pinned pages pinned. */
 void expect_nothing_left(long pinned);
 
 #endif /* COUNTS_H */

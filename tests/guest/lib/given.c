@@ -15,7 +15,7 @@
 #define PAGE		4096u
 #define MAX_PAGES	64u
 
-/* Every other page of a file, from its end: nothing lies beside its neighbour. */
+/* Makes a udmabuf of every other page of a file, from its end: no two are adjacent. */
 int udmabuf_make(size_t size)
 {
 	int device = open(GIVEN_UDMABUF, O_RDWR), fd = -1;

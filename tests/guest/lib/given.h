@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* dma-bufs that the kernel gives to whoever asks; those of our own owner: owner.h. */
+/*
+ * dma-bufs of the kernel's own exporters; those of tests/kernel/exporter.c are in
+ * owner.h.
+ */
 #ifndef GIVEN_H
 #define GIVEN_H
 
@@ -8,9 +11,11 @@
 #define GIVEN_UDMABUF	"/dev/udmabuf"
 #define GIVEN_HEAP	"/dev/dma_heap/system"
 
-/* File descriptors, or -1 with errno. Pages of 4 KiB, none beside its neighbour. */
+/*
+ * Return file descriptors, or -1 with errno. This one has 4 KiB pages, no two adjacent.
+ */
 int udmabuf_make(size_t size);
-/* Large pages, if there are. */
+/* This one has large pages, if they are to be had. */
 int heap_make(size_t size);
 
 #endif /* GIVEN_H */

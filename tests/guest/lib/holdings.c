@@ -26,7 +26,7 @@ static size_t table_size;
 static unsigned int entries;
 static char address[256], name[256];
 
-/* The first name in a directory that begins with @prefix. */
+/* Finds the first name in a directory that begins with @prefix. */
 static bool first_of(const char *path, const char *prefix, char *found, size_t size)
 {
 	DIR *dir = opendir(path);
@@ -100,7 +100,7 @@ static unsigned int count_entries(void)
 
 /* ---- netlink ---- */
 
-/* Calls @visit with each message of an answer; 0 or an errno. */
+/* Calls @visit with each message of the answer. Returns 0 or an errno. */
 static int nl_dump(int command, const void *attrs, size_t length,
 		   void (*visit)(const struct nlmsghdr *msg, void *arg), void *arg)
 {
@@ -109,7 +109,7 @@ static int nl_dump(int command, const void *attrs, size_t length,
 		struct nlmsghdr hdr;
 		char attrs[64];
 	} request;
-	/* An answer that is lost shall not hang us. */
+	/* Do not wait for ever for an answer that is lost. */
 	const struct timeval patience = { .tv_sec = 20 };
 	struct nlmsghdr *msg;
 	int fd, err = -1;
@@ -212,7 +212,7 @@ bool holdings_equal(const struct holdings *a, const struct holdings *b)
 
 void holdings_diag(const char *when, const struct holdings *held)
 {
-	/* The order of the kernel's summary. */
+	/* In the order of the kernel's summary. */
 	tap_diag("%s: %ld KiB pinned, %u entries, pd %u cq %u qp %u cm_id %u mr %u ctx %u srq %u",
 		 when, held->pinned_kib, held->entries, held->resource[0],
 		 held->resource[1], held->resource[2], held->resource[3],
@@ -265,7 +265,7 @@ int resource_dump(int command, unsigned int *answers)
 		.on = 1,
 	};
 
-	/* Asked for once: the call is to be the dump alone. */
+	/* Look the device's index up once, so that later calls issue the dump alone. */
 	if (!find.found && (nl_dump(RDMA_NLDEV_CMD_GET, NULL, 0, visit_index, &find) ||
 			    !find.found))
 		tap_bail("netlink does not know %s", name);

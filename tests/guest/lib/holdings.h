@@ -5,26 +5,26 @@
 
 #include <stdbool.h>
 
-#define RESOURCES	7	/* kinds that the kernel counts for a device */
+#define RESOURCES	7	/* kinds that the kernel counts for each device */
 
 struct holdings {
-	long pinned_kib;		/* by this process */
-	unsigned int entries;		/* valid ones of the NIC's context table */
+	long pinned_kib;		/* pinned by this process */
+	unsigned int entries;		/* valid entries of the NIC's context table */
 	unsigned int resource[RESOURCES];
 };
 
-/* Again after the NIC's driver has been unbound and bound. */
+/* To be called again after the driver has been unbound and bound. */
 void holdings_open(void);
-/* Before the NIC leaves the bus: forgets where it was. */
+/* To be called before the NIC leaves the bus. */
 void holdings_close(void);
 void holdings_get(struct holdings *now);
 bool holdings_equal(const struct holdings *a, const struct holdings *b);
 void holdings_diag(const char *when, const struct holdings *held);
 
 /*
- * What "rdma resource show" asks of the kernel: all of a kind of objects, with
- * what the driver says of them. @command is RDMA_NLDEV_CMD_RES_*; @answers counts
- * messages. Returns 0 or an errno.
+ * Dumps all objects of a kind with the driver's details, as "rdma resource show" does.
+ * @command is RDMA_NLDEV_CMD_RES_*; @answers is the number of messages. Returns 0 or an
+ * errno.
  */
 int resource_dump(int command, unsigned int *answers);
 

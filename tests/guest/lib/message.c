@@ -34,7 +34,7 @@ bool rest_untouched(const struct pair *pair, const struct side *side, size_t at,
 	return same;
 }
 
-/* Did @size bytes go from @from of one buffer to @to of the other, and only they? */
+/* Did exactly @size bytes go from @from of one buffer to @to of the other? */
 bool arrived(const struct pair *pair, const struct side *from_side, size_t from,
 	     const struct side *to_side, size_t to, size_t size)
 {
@@ -43,7 +43,7 @@ bool arrived(const struct pair *pair, const struct side *from_side, size_t from,
 	       rest_untouched(pair, to_side, to, size);
 }
 
-/* From @offset of a's buffer to b's, behind the guard. */
+/* A request from @offset of a's buffer to GUARD bytes into b's. */
 struct request request_at(const struct pair *pair, enum ibv_wr_opcode opcode,
 			  uint32_t offset, uint32_t length)
 {
@@ -70,7 +70,7 @@ static bool posted(struct pair *pair, const struct request *request)
 	return !err;
 }
 
-/* Posts it at a and waits; test points. Is the completion what it should be? */
+/* Posts the request at a and waits; test points. Is the completion right? */
 bool sent(struct pair *pair, const struct request *request,
 	  enum ibv_wc_opcode opcode, const char *name)
 {
@@ -85,8 +85,8 @@ bool sent(struct pair *pair, const struct request *request,
 }
 
 /*
- * An empty message from a to b: what was sent before it has arrived, or never will. The
- * sender of an unreliable connection is not told.
+ * Sends an empty message from a to b. Once it has arrived, earlier messages have
+ * arrived or never will, which the sender of an unreliable connection is not told.
  */
 bool settle_pair(struct pair *pair)
 {
@@ -101,7 +101,7 @@ bool settle_pair(struct pair *pair)
 	       at_b.wr_id == request.wr_id && !at_b.byte_len;
 }
 
-/* Sends @count messages of a byte from a to b, and takes all the completions. */
+/* Sends @count messages of one byte from a to b, and polls all completions. */
 void exchange(struct pair *pair, int count, unsigned int flags)
 {
 	struct request request = {
@@ -119,7 +119,7 @@ void exchange(struct pair *pair, int count, unsigned int flags)
 	}
 }
 
-/* One SEND or WRITE with or without immediate, for which @b has a receive. */
+/* Checks the receive of a SEND or WRITE with or without immediate. */
 static void check_received(struct pair *pair, const struct request *request,
 			   const char *name)
 {
@@ -190,7 +190,10 @@ static void test_write_imm(struct pair *pair)
 	       "write with immediate: data");
 }
 
-/* Data and SGEs may be changed as soon as ibv_post_send() is back. */
+/*
+ * With inline data, data and SGEs may be changed as soon as ibv_post_send() has
+ * returned.
+ */
 static void test_inline(struct pair *pair, enum ibv_wr_opcode opcode,
 			const char *name)
 {
@@ -202,7 +205,7 @@ static void test_inline(struct pair *pair, enum ibv_wr_opcode opcode,
 	fill_both(pair);
 	fill(data, size, 77);
 	request.local = data;
-	request.lkey = 0xdead;		/* not looked at */
+	request.lkey = 0xdead;		/* not used */
 	request.flags = IBV_SEND_INLINE;
 	post_receive(&pair->b, request.wr_id + 1, pair->b.buf + GUARD, size,
 		     pair->b.mr->lkey);
@@ -218,7 +221,7 @@ static void test_inline(struct pair *pair, enum ibv_wr_opcode opcode,
 	free(data);
 }
 
-/* As many SGEs as the QP has, unequal, at both ends. */
+/* A message with as many SGEs as the QP allows, of unequal lengths, at both ends. */
 static void test_sges(struct pair *pair)
 {
 	uint32_t count = pair->a.cap.max_send_sge;
@@ -243,7 +246,10 @@ static void test_sges(struct pair *pair)
 			.addr = (uintptr_t)pair->a.buf + i * 2000 + i,
 			.length = length, .lkey = pair->a.mr->lkey,
 		};
-		/* Other cuts at the receiver, from the end of its buffer. */
+		/*
+		 * The receiver's SGEs divide it differently, from the end of the
+		 * buffer.
+		 */
 		to[i] = (struct ibv_sge){
 			.addr = (uintptr_t)pair->b.buf + (count - 1 - i) * 2000,
 			.length = 1490 - i, .lkey = pair->b.mr->lkey,
@@ -266,7 +272,10 @@ static void test_sges(struct pair *pair)
 	free(got);
 }
 
-/* Many requests at once, one signaled: it stands for all before it. */
+/*
+ * Posts many requests at once, of which the last is signaled: it completes all before
+ * it.
+ */
 static void test_unsignaled(struct pair *pair)
 {
 	struct ibv_send_wr wr[8], *bad_wr;
@@ -303,7 +312,7 @@ static void test_unsignaled(struct pair *pair)
 	       "unsignaled requests: data");
 }
 
-/* The messages that all connected QPs have, at sizes of all kinds. */
+/* Messages of the kinds that all connected QPs have, at many sizes. */
 void test_messages(struct pair *pair)
 {
 	test_send(pair, IBV_WR_SEND, "send");
@@ -313,7 +322,7 @@ void test_messages(struct pair *pair)
 	test_inline(pair, IBV_WR_SEND, "inline send");
 }
 
-/* Their shapes: inline data, SGEs, batches. */
+/* Inline data, SGEs, and unsignaled batches. */
 void test_message_shapes(struct pair *pair)
 {
 	test_inline(pair, IBV_WR_RDMA_WRITE_WITH_IMM,

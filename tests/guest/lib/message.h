@@ -8,9 +8,9 @@
 
 #include "pair.h"
 
-#define GUARD	64	/* bytes that have to stay as they are, on both ends */
+#define GUARD	64	/* bytes around a message that have to stay as they are */
 
-/* Around the packet and page sizes. */
+/* Sizes around those of packets and pages. */
 #define NUM_MESSAGE_SIZES	14
 extern const uint32_t message_sizes[NUM_MESSAGE_SIZES];
 

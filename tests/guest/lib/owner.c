@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Buffers of an owner who moves them and takes them back. */
+/* dma-bufs of tests/kernel/exporter.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 
 static int owner;
 
-/* Beside the programs, where the modules are built. */
+/* Loads the module, which is built beside the test programs. */
 void owner_open(void)
 {
 	char path[PATH_MAX] = "", file[2 * PATH_MAX];
@@ -41,7 +41,10 @@ void owner_open(void)
 		tap_bail("/dev/moor_exporter: %s", strerror(errno));
 }
 
-/* The last user of a buffer may be a worker of the driver's, on its way out. */
+/*
+ * Unloads the module. The last reference to a buffer may be a worker's, which
+ * may take time.
+ */
 void owner_close(void)
 {
 	time_t end = time(NULL) + 20;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Buffers of an owner who moves them and takes them back: a module of ours
+ * dma-bufs of a test module that can move them and take them back
  * (tests/kernel/exporter.c).
  */
 #ifndef OWNER_H
@@ -15,23 +15,23 @@
 
 struct buffer {
 	int fd;
-	uint8_t *at;		/* where this process sees it */
+	uint8_t *at;		/* this process's mapping */
 	struct ibv_mr *mr;	/* of all of it, from iova 0 on */
 };
 
 void owner_open(void);
-/* Test point: it has all its buffers back. */
+/* Test point: no buffer is left, so that the module can be unloaded. */
 void owner_close(void);
-/* 0 or an errno; EXPORTER_MAKE gives a buffer, others take one. */
+/* Sends the module a command about a buffer. Returns 0 or an errno. */
 int owner_does(unsigned int command, const struct buffer *b);
-/* The same, or bails out. */
+/* The same, but bails out if the command fails. */
 void owner_must(unsigned int command, const struct buffer *b);
 
 struct buffer buffer_make(void);
 void buffer_reg(struct buffer *b, struct ibv_pd *pd);
-/* Its MR is gone, or is somebody else's business. */
+/* Unmaps and closes the buffer; the MR is left to the caller. */
 void buffer_put(struct buffer *b);
-/* All of it as when it was taken back? */
+/* Is each byte EXPORTER_MARK, as of a buffer that was taken back? */
 bool buffer_is_marked(const struct buffer *b);
 
 #endif /* OWNER_H */

@@ -25,7 +25,7 @@ const char *const memory_kinds[MEMORY_KINDS] = {
 	[READ_ONLY] = "read-only",
 };
 
-/* The driver answers a page request from one of these. */
+/* One page request is answered with pages of one such branch. */
 #define BRANCH		(2ul << 20)
 
 static bool crosses_branch(const uint8_t *at, size_t size)
@@ -33,7 +33,10 @@ static bool crosses_branch(const uint8_t *at, size_t size)
 	return (uintptr_t)at % BRANCH + size > BRANCH;
 }
 
-/* What is short lies in one branch, so that page requests can be counted. */
+/*
+ * Maps memory. If it is no longer than a branch it lies in one, so that page requests
+ * can be counted.
+ */
 static uint8_t *map(size_t size, int prot, int flags, int fd)
 {
 	uint8_t *at = mmap(NULL, size, prot, flags, fd, 0), *other;
@@ -52,7 +55,7 @@ uint8_t *map_pages(size_t size)
 	return map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
-/* A file with contents that this process has not mapped where it is to be used. */
+/* Maps a file whose contents are written through another mapping, @m->file. */
 static void make_file(struct memory *m)
 {
 	int flags = m->kind == FILE_SHARED ? MAP_SHARED : MAP_PRIVATE;
@@ -67,7 +70,7 @@ static void make_file(struct memory *m)
 	close(fd);
 }
 
-/* A child that, when it is asked, looks whether it still has what it was born with. */
+/* Forks a child that, when it is told to, checks its copy of the memory and exits. */
 static void make_child(struct memory *m)
 {
 	int ask[2];

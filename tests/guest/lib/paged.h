@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory for on-demand paging: in all states that a page can be in before a NIC
- * asks for it, or with a page server of the test's own behind it.
+ * Memory for on-demand paging, in each state in which a page can be before the NIC asks
+ * for it, or with a page server in the test itself.
  */
 #ifndef PAGED_H
 #define PAGED_H
@@ -18,9 +18,9 @@
 enum memory_kind {
 	UNTOUCHED,		/* anonymous, no page yet */
 	TOUCHED,
-	READ_BEFORE,		/* the page of zeros that everybody has */
+	READ_BEFORE,		/* mapped to the zero page */
 	FILE_SHARED,		/* in the page cache, not mapped yet */
-	FILE_PRIVATE,		/* the same; written, it becomes the process's own */
+	FILE_PRIVATE,		/* the same; a write makes a private copy */
 	FORKED,			/* a child has the same pages */
 	WRITABLE_KINDS,
 	READ_ONLY = WRITABLE_KINDS,
@@ -34,28 +34,28 @@ struct memory {
 	uint8_t *at;
 	size_t size;
 	uint8_t seed;
-	uint8_t *file;		/* the other mapping of a file */
-	int child, ask;		/* the process, and where it waits to be asked */
+	uint8_t *file;		/* the test's own mapping of the file */
+	int child, ask;		/* a forked process, and its pipe */
 };
 
-/* Private and anonymous; bails out if there is none. */
+/* Maps private, anonymous memory; bails out if there is none. */
 uint8_t *map_pages(size_t size);
 void memory_make(struct memory *memory, enum memory_kind kind, size_t size);
-/* Its contents when it was made. */
+/* The memory's contents when it was made. */
 void memory_first(const struct memory *memory, uint8_t *copy);
-/* Unmaps it. Do all who share it see of it what they should? */
+/* Unmaps the memory. Have all who share it the contents that they should? */
 bool memory_end(struct memory *memory);
 
 /* ---- a page server ---- */
 
-/* Serves nothing by itself; -1 where the kernel has none. */
+/* Opens a userfaultfd for the memory; -1 where the kernel has none. */
 int server_open(void *at, size_t size);
-/* Waits till somebody waits for a page; its address, or NULL in the end. */
+/* Waits for a page fault. Returns the page's address, or NULL if none comes in time. */
 uint8_t *server_wait(int server);
-/* Gives a page; false if there is one already. */
+/* Fills in a page; false if there is one already. */
 bool server_give(int server, void *page, const void *contents);
 
-/* ---- what was counted, of all MRs of the NIC's there are now ---- */
+/* ---- counters, summed over the NIC's present MRs ---- */
 
 struct paged {
 	unsigned long long faults, handled, invalidations, prefetched;

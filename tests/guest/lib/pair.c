@@ -12,16 +12,17 @@
 
 /* Long enough for an emulated processor with a busy host under it. */
 #define DEADLINE_S	20
-/* Once that was not enough, a test that goes on is to come to its end. */
+/* After one wait was too long, the next ones are short, so that the test ends. */
 #define IMPATIENT_MS	100
 
 #define FIRST_PSN	0xfffff0	/* wraps soon */
-/* No connection gets that far, and each fourth one wraps. */
+/* No connection gets that far; each fourth one wraps. */
 #define PSN_STRIDE	(1u << 22)
 
 /*
- * What is lost is missed after 17 ms. What is late takes one, the rest is for a NIC
- * that waits for its processor: what it misses then is a try fewer for what is lost.
+ * A lost packet is missed after 17 ms. A delayed one takes 1 ms; the rest is for a NIC
+ * that waits for its processor: each timeout in that time leaves a retry less for lost
+ * packets.
  */
 #define IMPAIRED_TIMEOUT	12
 
@@ -135,7 +136,10 @@ static void open_side(struct pair *pair, struct side *side)
 		tap_bail("ibv_reg_mr: %s", strerror(errno));
 }
 
-/* Makes two QPs in RESET; pair->pd is a PD or NULL. Bails out on failure. */
+/*
+ * Makes two QPs in RESET, in pair->pd or in a new PD if that is NULL. Bails out on
+ * failure.
+ */
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config)
 {
@@ -212,7 +216,7 @@ int modify_to_init(struct pair *pair, struct side *side)
 					    IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
-/* What is about answers an unreliable connection is not told. */
+/* Attributes about answers do not exist for unreliable connections. */
 static int mask_for(const struct pair *pair, int common, int of_rc)
 {
 	return IBV_QP_STATE | common | (pair->config.type == IBV_QPT_RC ? of_rc : 0);
@@ -232,7 +236,7 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 				.dgid = pair->gid,
 				.sgid_index = pair->gid_index,
 				.hop_limit = 1,
-				/* 20 bits of it count. */
+				/* only 20 bits are used */
 				.flow_label = ~0u,
 			},
 			.is_global = 1,
@@ -240,7 +244,7 @@ int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn)
 		},
 	};
 
-	/* A datagram QP is connected to nobody. */
+	/* A datagram QP has no peer. */
 	if (pair->config.type == IBV_QPT_UD)
 		return ibv_modify_qp(side->qp, &attr, IBV_QP_STATE);
 	return ibv_modify_qp(side->qp, &attr,
@@ -290,7 +294,7 @@ void pair_connect(struct pair *pair)
 	struct side *sides[] = { &pair->a, &pair->b };
 	int i, err = 0;
 
-	/* What a late packet of the last connection counts is not of this one. */
+	/* Late packets of the last connection must not fall into this one's PSNs. */
 	if (impaired())
 		pair->psn = (pair->psn + PSN_STRIDE) & 0xffffff;
 	for (i = 0; i < 2 && !err; i++)
@@ -303,7 +307,7 @@ void pair_connect(struct pair *pair)
 		tap_bail("cannot connect: %s", strerror(err));
 }
 
-/* From wherever they are back to RTS, with empty queues. */
+/* Takes both QPs from any state to RTS, with empty queues. */
 void pair_reset(struct pair *pair)
 {
 	int err = modify_to(&pair->a, IBV_QPS_RESET);
@@ -314,7 +318,7 @@ void pair_reset(struct pair *pair)
 	pair_connect(pair);
 }
 
-/* A pattern with no period that a page or packet has. */
+/* A pattern whose period is not that of pages or packets. */
 static uint8_t pattern(size_t i, uint8_t seed)
 {
 	return (i * 7 + i / 251 + seed) & 0xff;
@@ -389,15 +393,15 @@ int post_receive(struct side *side, uint64_t wr_id, void *addr,
 	return ibv_post_recv(side->qp, &wr, &bad_wr);
 }
 
-/* Do packets meet with accidents (tests/run-guest --impair)? */
+/* Do packets get lost, delayed and so on (tests/run-guest --impair)? */
 bool impaired(void)
 {
 	return getenv("MOOR_TEST_IMPAIRED");
 }
 
 /*
- * Is @status the one that is due? One that the peer's answer tells may be lost
- * with that answer, for the peer answers nothing any more.
+ * Is @status the one that is due? If packets get lost, a status that the peer's answer
+ * gives may be lost with that answer: the peer, in ERR, sends no other.
  */
 bool ended_with(enum ibv_wc_status status, enum ibv_wc_status due)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two queue pairs of one process, connected to each other, with a CQ for each queue
- * and a registered buffer each.
+ * Two queue pairs of one process, connected to each other. Each side has a CQ for
+ * either queue and a registered buffer.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -71,7 +71,7 @@ void pair_find_gid(struct pair *pair);
 void pair_open(struct pair *pair, struct ibv_context *ctx,
 	       const struct pair_config *config);
 void pair_close(struct pair *pair);
-/* One side's QP alone: away, and a new one in RESET. */
+/* Destroys one side's QP, and makes a new one in RESET. */
 void pair_close_qp(struct side *side);
 void pair_open_qp(struct pair *pair, struct side *side);
 void pair_connect(struct pair *pair);

@@ -10,7 +10,7 @@ struct flush flush_range(uint32_t rkey, const void *at, size_t length)
 	};
 }
 
-/* Of which neither address nor length is looked at. */
+/* Flushes the whole region; address and length are not looked at. */
 struct flush flush_region(uint32_t rkey)
 {
 	return (struct flush){

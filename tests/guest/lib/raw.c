@@ -12,7 +12,7 @@
 
 #include "raw.h"
 
-/* Issues the command; 0 or an errno. */
+/* Issues the command. Returns 0 or an errno. */
 int raw_call(int fd, const struct raw *raw)
 {
 	size_t size = sizeof(struct ib_uverbs_cmd_hdr) + raw->core_size +
@@ -37,7 +37,7 @@ int raw_call(int fd, const struct raw *raw)
 	return written == (ssize_t)size ? 0 : errno;
 }
 
-/* A process's context, with @size bytes for the driver; 0 or an errno. */
+/* Gets a context, with @size bytes of request for the driver. Returns 0 or an errno. */
 int raw_get_context(int fd, const void *req, size_t size,
 		    struct moor_alloc_ucontext_resp *resp)
 {
@@ -58,7 +58,10 @@ int raw_get_context(int fd, const void *req, size_t size,
 	return err;
 }
 
-/* Calls a method, all attributes mandatory; handles come back. 0 or an errno. */
+/*
+ * Calls a method with all attributes mandatory; new handles are stored in @attrs.
+ * Returns 0 or an errno.
+ */
 int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
 	      unsigned int num)
 {
@@ -86,7 +89,7 @@ int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
 	return err;
 }
 
-/* Opens the first uverbs device; negative if there is none. */
+/* Opens the first uverbs device. Negative: there is none. */
 int raw_open(void)
 {
 	return open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* uverbs commands as a program could make them that does not use libibverbs. */
+/* uverbs commands of a program that does not use libibverbs. */
 #ifndef RAW_H
 #define RAW_H
 
@@ -9,7 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/moor-abi.h>
 
-/* A command in parts: the core's structure and what it has for the driver. */
+/* A command: the core's structure and the driver's. */
 struct raw {
 	uint32_t number;	/* IB_USER_VERBS_CMD_* */
 	const void *core;	/* begins with the response's address */
@@ -24,7 +24,10 @@ int raw_call(int fd, const struct raw *raw);
 int raw_get_context(int fd, const void *req, size_t size,
 		    struct moor_alloc_ucontext_resp *resp);
 
-/* An attribute of a method; objects and small values are in @data itself. */
+/*
+ * An attribute of a method. @data has objects and small values, else it is an
+ * address.
+ */
 struct raw_attr {
 	uint16_t id;		/* UVERBS_ATTR_* */
 	uint16_t size;

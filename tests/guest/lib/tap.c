@@ -27,7 +27,7 @@ bool tap_ok(bool passed, const char *format, ...)
 	return passed;
 }
 
-/* A test point: are the two equal? Says both if not. */
+/* A test point: are the two equal? If not, prints both. */
 bool tap_is(long long got, long long wanted, const char *format, ...)
 {
 	bool passed = got == wanted;
@@ -66,7 +66,7 @@ void tap_diag(const char *format, ...)
 	va_end(args);
 }
 
-/* Ends the program: the rest makes no sense. */
+/* Ends the program, because its other tests would make no sense. */
 _Noreturn void tap_bail(const char *format, ...)
 {
 	va_list args;

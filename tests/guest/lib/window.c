@@ -14,7 +14,10 @@ static int post_one(struct side *side, struct ibv_send_wr *wr)
 	return ibv_post_send(side->qp, wr, &bad_wr);
 }
 
-/* What a program notes of a bind that it posted: the key is the window's but a byte. */
+/*
+ * After posting a bind, a program notes the new key: only the low byte is its own to
+ * choose.
+ */
 static int note_key(int err, struct ibv_mw *mw, uint32_t new_key)
 {
 	if (!err)
@@ -34,7 +37,10 @@ static int verbs_bind(struct side *side, struct ibv_mw *mw, uint32_t new_key,
 		.bind_info = *info,
 	};
 
-	/* For type 1 the library chooses the key; ask it only for that one. */
+	/*
+	 * For type 1, ibv_bind_mw() chooses the next key; use it if that is the one
+	 * asked for.
+	 */
 	if (mw->type == IBV_MW_TYPE_1 && new_key == ibv_inc_rkey(mw->rkey))
 		return ibv_bind_mw(side->qp, mw, &bind);
 	return note_key(post_one(side, &wr), mw, new_key);

@@ -95,7 +95,7 @@ static struct ibv_qp *make_requester(struct xrc *x, uint64_t ops)
 	return qp;
 }
 
-/* From RESET to RTS; the two types take different attributes. */
+/* Takes a QP from RESET to RTS; requesters and targets need different attributes. */
 int connect_one(struct xrc *x, struct side *side, uint32_t peer, bool target)
 {
 	struct ibv_qp_attr attr = {

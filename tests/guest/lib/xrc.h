@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An extended reliable connection (HWI 12.6): a requester, a target, and SRQs of their
+ * Extended reliable connections (HWI 12.6): a requester, a target, and SRQs of their
  * domain.
  */
 #ifndef XRC_H
@@ -23,7 +23,7 @@ struct inbox {
 };
 
 struct xrc {
-	struct pair pair;		/* GID and PSN alone */
+	struct pair pair;		/* only GID and PSN are used */
 	struct ibv_context *ctx;
 	struct ibv_xrcd *xrcd;
 	struct ibv_pd *pd;
@@ -34,7 +34,7 @@ struct xrc {
 	struct inbox inbox[2];
 };
 
-/* NULL, and errno, if it cannot be had; so of what follows. */
+/* These return NULL, with errno, on failure. */
 struct ibv_xrcd *open_domain(struct ibv_context *ctx, int fd, int flags);
 struct ibv_srq_init_attr_ex srq_attr(struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 				     struct ibv_cq *cq);
@@ -45,15 +45,15 @@ struct ibv_qp *open_target(struct ibv_context *ctx, struct ibv_xrcd *xrcd,
 void open_inbox(struct inbox *in, struct ibv_context *ctx, struct ibv_xrcd *xrcd,
 		int access);
 void close_inbox(struct inbox *in);
-/* Receive @n, into the place that is its. */
+/* Posts receive @n, into its own place of the buffer. */
 int post_inbox(struct inbox *in, uint32_t n);
 
-/* All but the target and the inboxes; @ops are IBV_QP_EX_WITH_*. */
+/* Makes everything but the target and the inboxes; @ops are IBV_QP_EX_WITH_*. */
 void open_requester(struct xrc *x, struct ibv_context *ctx, int fd, uint64_t ops);
 void close_requester(struct xrc *x);
 int connect_one(struct xrc *x, struct side *side, uint32_t peer, bool target);
 void reconnect(struct xrc *x);
-/* A request for SRQ @number, and how it ended. */
+/* Posts a request for SRQ @number and returns its status. */
 enum ibv_wc_status xrc_ask(struct xrc *x, uint32_t number, enum ibv_wr_opcode opcode,
 			   uint64_t remote, uint32_t rkey, uint32_t length);
 
