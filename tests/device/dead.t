@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
 """The device leaves the bus, or is reset, while it is idle, and while data moves and a
-hundred registrations are in progress: nobody hangs, nothing stays pinned, and once it
-is back it works."""
+hundred registrations are in progress: no call hangs, nothing stays pinned, and once the
+device is back it works."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ DEVICES = "/sys/bus/pci/devices"
 
 
 def idle(where):
-    """Nobody asks it anything; the driver notices all the same."""
+    """An idle device dies: the driver notices although nothing uses it."""
     name = "dead while idle"
     before = device.counts()
     with device.Verbs() as verbs:
@@ -42,7 +42,7 @@ def idle(where):
 
 
 def under_load(name, action, come_back):
-    """Something happens to the device while a process uses it with all its threads."""
+    """Something happens to the device while many threads of a process use it."""
     before = device.counts()
     with device.Program("traffic") as traffic:
         start = time.monotonic()
@@ -60,12 +60,12 @@ def under_load(name, action, come_back):
 
 
 def wait_stopped(count):
-    """Until the driver has seen that the device is dead."""
+    """Waits until the driver has seen that the device is dead."""
     return guest.wait_for(lambda: device.dmesg_count("stopped: it ") > count)
 
 
 def dead_under_load(where):
-    """The driver stops using it; bound again, it works."""
+    """The driver is unbound; bound again, it works."""
     name = "dead under load"
     said = device.dmesg_count("stopped: it ")
 
@@ -81,7 +81,7 @@ def dead_under_load(where):
 
 
 def removed_under_load(where):
-    """As when it is pulled out: off the bus first, then the driver is told."""
+    """A surprise removal: the device leaves the bus before the driver is told."""
     name = "surprise removal under load"
 
     def action():
@@ -106,7 +106,7 @@ def reset_under_load(where):
 
 
 def fence_under_load(where):
-    """A fence of many is not answered."""
+    """A fence for many registrations is not answered."""
     name = "lost fence under load"
     said = device.dmesg_count("stopped: ")
     guest.write(device.debugfs("command_timeout_ms"), "2000")
@@ -121,7 +121,7 @@ def fence_under_load(where):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     idle(where)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""The core tunes a CQ of a user in the kernel that is under load (tests/kernel/dim.c): the NIC
-gets each MODIFY_CQ that the core wants, with ever other values, also if it refuses them, and
-there is none if tuning is off. What comes of one is test_moderation's and the conformance
-suite's."""
+"""The core tunes a CQ of a kernel client that is under load (tests/kernel/dim.c). The NIC
+must get each MODIFY_CQ that the core asks for, with changing values, also if it refuses
+them; with tuning off there must be none. What MODIFY_CQ does is tested by test_moderation
+and the conformance suite."""
 
 import os
 import re
@@ -28,15 +28,15 @@ def traced():
 
 
 def tune(on):
-    """Is the core to tune CQs that are made from now on?"""
+    """Switches tuning on or off, for CQs made from now on."""
     status, output = guest.run("rdma", "dev", "set", "moor0", "adaptive-moderation", "on" if on else "off")
     if status:
         raise RuntimeError(output)
 
 
 def load(name):
-    """Puts a CQ under load: the values that the core asked for in turn, and how many commands
-    the NIC had."""
+    """Puts a CQ under load. Returns the values that the core asked for, in order, and the
+    number of commands that the NIC has fetched."""
     guest.write(f"{TRACEFS}/trace", "")
     commands = device.status("commands")
     verbs.report("dim")
@@ -47,15 +47,15 @@ def load(name):
 
 
 def tuned(others):
-    """Test points: the NIC has a command for whatever the core asks for, beside the @others that
-    a load has without tuning."""
+    """Test points: the NIC gets a command for each value that the core asks for, beside the
+    @others that a load without tuning takes."""
     asked, commands = load("tuned")
     guest.ok(len(set(asked)) >= 6, f"tuned: {len(asked)} times, by {len(set(asked))} profiles", set(asked))
     guest.ok(commands == others + len(asked), "tuned: the NIC had a command for each", commands - others)
 
 
 def refused():
-    """A test point: the same of a NIC that refuses, and hears of each as well."""
+    """A test point: the same with a NIC that refuses; the core goes on asking."""
     before = device.fired()
     guest.control("fail MODIFY_CQ NO_RESOURCE always")
     asked, _ = load("refused")
@@ -65,7 +65,7 @@ def refused():
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     if not traced():
         print("1..0 # SKIP no tracefs with the core's events in this kernel")

@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""The device dies, is recovered, reset, unbound or pulled out, or leaves a command
-unanswered, while a user in the kernel (tests/kernel/gone.c) registers, writes and
-invalidates: what was posted completes, drains come back, everything can be given back,
-and nothing is left."""
+"""The device dies, is recovered, reset, unbound or removed, or leaves a command unanswered,
+while a kernel client (tests/kernel/gone.c) registers, writes and invalidates: work requests
+complete, drains return, all objects can be destroyed, and nothing is left."""
 
 import os
 import sys
@@ -16,11 +15,11 @@ import guest  # pylint: disable=wrong-import-position
 import verbs  # pylint: disable=wrong-import-position
 
 DEVICES = "/sys/bus/pci/devices"
-ENOUGH = 500  # rounds: it is in full flight
+ENOUGH = 500  # rounds of the client before something happens
 
 
 def in_flight(name, action, come_back, seed):
-    """Something happens to the device while a user in the kernel is busy with it."""
+    """Something happens to the device while the kernel client uses it."""
     before, moved = device.counts(), verbs.moved()
     user = verbs.start("gone", seed=seed)
     guest.ok(guest.wait_for(lambda: verbs.moved() - moved > ENOUGH), f"{name}: work is under way")
@@ -37,7 +36,7 @@ def in_flight(name, action, come_back, seed):
 
 
 def main():
-    """All of it, in each context in which completions are polled."""
+    """Runs the tests, in each context in which the core polls completions."""
     device.setup()
     guest.ok(verbs.load(), "the test module is loaded")
     where = device.address()

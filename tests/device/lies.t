@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-"""A NIC that lies: in completions of commands, in events, in CQEs, in all of them, now
-and then or each time, by twelve seeds each. No call hangs, the kernel does not mind (the
-debug kernel would say), nothing is left, and the NIC works afterwards; if it was stopped,
-a line says why."""
+"""A NIC that lies: in completions of commands, in events, in CQEs, or in all of them, now
+and then or each time, by twelve seeds each. No call hangs, the kernel does not warn (the
+debug kernel would), nothing is left, and the NIC works afterwards; if it was stopped, a
+line in the log says why."""
 
 import os
 import sys
@@ -14,15 +14,16 @@ sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
 import device  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
-TIMEOUT_MS = 1000  # of a command whose answer is not found
+TIMEOUT_MS = 1000  # for commands whose answer is not found
 SEEDS = int(os.environ.get("MOOR_LIE_SEEDS", "12"))
-ONE_IN = (1, 4, 16, 50)  # lies: so often
+ONE_IN = (1, 4, 16, 50)  # one lie in so many
 WHERE = ("commands", "events", "cqes", "")
 ROUNDS = 6
 
 
 def listen(where, seed, one_in, about):
-    """A process is lied to: how many lies there were, and was the NIC stopped?"""
+    """Runs a process on a lying NIC. Returns the number of lies, and whether the NIC was
+    stopped."""
     name = f"lie {seed} {one_in} {about}".strip()
     before = device.counts()
     guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
@@ -31,14 +32,14 @@ def listen(where, seed, one_in, about):
         lies = device.fired()
         guest.control(name)
         status, output = process.end("go\n")
-    # The end of the process is lied to as well.
+    # The NIC goes on lying while the process ends.
     lies = device.fired() - lies
     guest.control("clear")
     stopped = not device.has_bus_mastering(where)
     guest.ok(status == 0, f"{name}: {lies} lies, and the process ends", output)
     guest.ok(not stopped or device.dmesg_count("stopped: ") > said,
              f"{name}: {'stopped, and a line says why' if stopped else 'it works on'}")
-    # What CQEs and events say may leave a queue without hope, not more.
+    # Lies in CQEs and events may make a queue useless, and no more.
     device.leaves_nothing(before, name)
     if stopped or about != "cqes":
         device.rebind(where, name)
@@ -46,7 +47,7 @@ def listen(where, seed, one_in, about):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     for about in WHERE:

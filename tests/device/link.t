@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The NIC's link makes the interface's carrier, and interface and carrier make the port:
-state and event agree, whichever of them changes, and a device that is gone has no link."""
+"""The NIC's link decides the interface's carrier, and interface and carrier decide the
+port: its state and events agree, whichever of them changes, and a device that is gone has
+no link."""
 
 import glob
 import os
@@ -21,17 +22,17 @@ def interface(where):
 
 
 def settles(net, operstate):
-    """Does the interface come to this operational state?"""
+    """Does the interface reach this operational state in time?"""
     return guest.wait_for(lambda: guest.read(f"{net}/operstate").strip() == operstate)
 
 
 def set_interface(net, state):
-    """Up or down."""
+    """Brings the interface up or down."""
     return guest.run("ip", "link", "set", os.path.basename(net), state)[0] == 0
 
 
 def followed(verbs, net):
-    """Each of the two that the port needs goes and comes back."""
+    """Interface and link, both of which the port needs, go and come back in turn."""
     guest.ok(settles(net, "up") and verbs("port_state") == PORT_ACTIVE,
              "interface up, link up: the port is active")
     guest.control("link down")
@@ -77,7 +78,7 @@ def beside_rxe(verbs, net):
 
 
 def gone(verbs, net):
-    """Its registers read as ones, the link's bit too."""
+    """A dead device's registers read as ones, the link's bit included."""
     guest.control("dead")
     guest.ok(verbs("fatal_event") == 0 and verbs("port_state") == PORT_DOWN,
              "off the bus: the port is down")
@@ -88,7 +89,7 @@ def gone(verbs, net):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     net = interface(where)

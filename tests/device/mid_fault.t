@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-"""Both halves of a queue pair wait for pages that nobody serves, and meanwhile the device
-is reset, taken away, dies or is recovered. Whatever happens does not wait for them; then
-the pages come, or the process is killed, and nothing is left."""
+"""Both halves of a queue pair wait for pages that are not served, and meanwhile the device
+is reset, removed, dies or is recovered. None of that may wait for the pages. Then the pages
+come, or the process is killed, and nothing is left."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ TIMEOUT_MS = 1000
 
 
 def stops(order):
-    """An order to the NIC that ends with its being stopped."""
+    """A command to the NIC after which the driver stops it."""
     def act(_):
         said = device.dmesg_count("stopped: ")
         guest.control(order)
@@ -29,14 +29,14 @@ def stops(order):
 
 
 def again(where):
-    """Bound again, it works."""
+    """Binds the NIC again; it works."""
     guest.control("clear")
     guest.control("alive")
     return device.bind(where, False) and device.bind(where, True)
 
 
 def recovers(_):
-    """It dies, and the driver recovers from that by itself."""
+    """The NIC dies, and the driver recovers it by itself."""
     device.recover(True)
     said = device.dmesg_count("recovered, as moor0")
     guest.control("fatal")
@@ -46,19 +46,19 @@ def recovers(_):
 
 
 def pulled(where):
-    """Off the bus first, then the driver is told."""
+    """A surprise removal: the NIC leaves the bus before the driver is told."""
     guest.control("dead")
     guest.write(f"{DEVICES}/{where}/remove", "1")
 
 
 def found(where):
-    """It is plugged in again."""
+    """Plugs the NIC in again."""
     guest.control("alive")
     guest.write("/sys/bus/pci/rescan", "1")
     return guest.wait_for(lambda: where in guest.functions())
 
 
-# What happens, and how the device comes back.
+# The ways for the device to go, and to come back.
 WAYS = {
     "function level reset": (lambda where: guest.write(f"{DEVICES}/{where}/reset", "1"),
                              lambda where: True),
@@ -71,13 +71,13 @@ WAYS = {
 
 
 def kill(pager, name):
-    """Its page server goes with it."""
+    """Kills the process, and with it its page server."""
     pager.process.kill()
     guest.ok(pager.process.wait(device.PROMPTLY) == -9, f"{name}: the process can be killed")
 
 
 def serve(pager, name):
-    """The pages come: the worker of the driver finds nobody who waits, and nobody is told."""
+    """Serves the pages: the driver's workers find that nothing waits for them any more."""
     guest.ok(pager("gone") == 0, f"{name}: nothing can be had of it")
     guest.ok(pager("serve") == 0 and pager("no_success") == 0, f"{name}: the pages come, nothing succeeds")
     status, output = pager.end()
@@ -85,7 +85,7 @@ def serve(pager, name):
 
 
 def goes(where, way, end):
-    """One way to go, one end of the process."""
+    """One way for the device to go, with one end of the process."""
     name = f"{way}, {'killed' if end is kill else 'served'}"
     act, come_back = WAYS[way]
     before = device.counts()
@@ -103,7 +103,7 @@ def goes(where, way, end):
 
 
 def untouched(where):
-    """The NIC goes when the page has come, but before the answer: nothing is written."""
+    """The NIC is reset and then the pages come: nothing may be written to them."""
     name = "reset, the page comes"
     with device.Pager() as pager:
         guest.ok(pager("park") == 0, f"{name}: both halves wait for a page")
@@ -114,7 +114,8 @@ def untouched(where):
 
 
 def page_goes(where):
-    """Who waits for a page lets other pages go meanwhile, and the NIC does not answer."""
+    """A process with requests that wait for pages unmaps other pages, and the NIC does not
+    answer MR_INVALIDATE."""
     name = "lost MR_INVALIDATE"
     before = device.counts()
     guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
@@ -130,7 +131,7 @@ def page_goes(where):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     for way in WAYS:

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
-"""Page requests that nobody has made: each field at the ends of its range, beside what
-would be right, and at random; of QPs, keys and places that there are and are not, with
-tokens that nobody has, again and again. They are answered or ignored, nothing else of the
-process is touched, and who really waits for a page gets it. And answers that the NIC does
-not take, or never answers itself."""
+"""Page requests that the NIC makes up: each field at the ends of its range, next to the
+right value, and at random; for QPs, keys and addresses that exist or do not, with unknown
+tokens, again and again. They are answered or ignored, nothing else of the process is
+touched, and real page requests still work. Also answers that the NIC does not take, or does
+not complete."""
 
 import os
 import random
@@ -25,12 +25,12 @@ TIMEOUT_MS = 1000
 
 
 def commands():
-    """How many the NIC has taken."""
+    """The number of commands that the NIC has fetched."""
     return device.status("commands")
 
 
 def say(request):
-    """The NIC asks for a page; False if it has done so too often for now."""
+    """Has the NIC make a page request. False if its limit of requests is reached."""
     try:
         guest.control("page-request " + " ".join(str(request[field]) for field in FIELDS))
     except RuntimeError:
@@ -39,7 +39,7 @@ def say(request):
 
 
 class Asker:
-    """Makes page requests, and looks how many of them are answered."""
+    """Makes up page requests, and counts the answers."""
 
     def __init__(self, pager):
         pager.start("names")
@@ -50,8 +50,8 @@ class Asker:
                       "addr": addr, "length": length}
 
     def answers(self, **lies):
-        """How many answers to this one, if none beside an honest one's after it: is that
-        as many as there should be?"""
+        """Makes up one request, then an honest one. Is the first answered exactly if its QP
+        exists, and the second in any case?"""
         request = self.truth | lies
         due = int(request["qpn"] in (self.qpn, self.peer))
         before = commands()
@@ -62,7 +62,7 @@ class Asker:
 
 
 def ends(truth, bits):
-    """The ends of a field's range, and what is beside the truth."""
+    """Wrong values for a field: the ends of its range, and values next to the right one."""
     top = (1 << bits) - 1
     values = {0, 1, top, top - 1, top >> 1, (top >> 1) + 1, truth + 1, truth - 1, truth + 4096,
               truth ^ 1 << (bits - 1)}
@@ -70,10 +70,10 @@ def ends(truth, bits):
 
 
 def boundaries(pager, asker):
-    """One field lies."""
+    """One field at a time is wrong."""
     for field, bits in FIELDS.items():
         values = ends(asker.truth[field], bits)
-        # All of it is there, or a right that is added would be one more command.
+        # No page may have to be added, for that would take a command more.
         guest.ok(pager("advise") == 0, f"{field}: all pages are there")
         wrong = [f"{value:#x}" for value in values if not asker.answers(**{field: value})]
         guest.ok(not wrong, f"{field}: {len(values)} values, each answered if there is such a QP",
@@ -82,7 +82,7 @@ def boundaries(pager, asker):
 
 
 def known(pager, asker):
-    """What there is, but not for this QP; and a token twice."""
+    """Objects that exist but do not belong to the QP; and the same token twice."""
     pager("advise")
     for name, key in (("another domain's", asker.foreign), ("pinned memory's", asker.pinned)):
         guest.ok(asker.answers(key=key), f"a key that is {name}: answered once")
@@ -92,7 +92,7 @@ def known(pager, asker):
 
 
 def any_values(pager, asker):
-    """All fields lie at once, faster than anybody can answer."""
+    """All fields are wrong at once, faster than the driver can answer."""
     said = 0
     for _ in range(RANDOM):
         request = dict(asker.truth)
@@ -105,7 +105,7 @@ def any_values(pager, asker):
 
 
 def while_parked(pager, asker):
-    """Both halves of a QP wait for a page while lies are told about them."""
+    """Both halves of a QP wait for a page while requests are made up for them."""
     guest.ok(pager("park") == 0, "both halves of a QP wait for a page")
     said = sum(say(asker.truth | {"qpn": asker.peer, "flags": number % 4, "token": number,
                                   "addr": random.choice(ends(asker.truth["addr"], 64))})
@@ -115,7 +115,7 @@ def while_parked(pager, asker):
 
 
 def refused(where, status):
-    """The NIC does not take the answer to a page request."""
+    """The NIC refuses the answer to a page request."""
     name = f"PAGE_RESPONSE ends with {status}"
     before = device.counts()
     with device.Pager() as pager:
@@ -136,7 +136,7 @@ def refused(where, status):
 
 
 def unanswered(where):
-    """The NIC does not say that it has the answer."""
+    """The NIC does not complete the answer to a page request."""
     name = "PAGE_RESPONSE is not answered"
     before = device.counts()
     guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
@@ -154,7 +154,7 @@ def unanswered(where):
 
 
 def forgets_not(where, rule):
-    """A page goes, and the NIC does not forget it: refused, or never answered."""
+    """A page is unmapped, and the NIC refuses MR_INVALIDATE or does not answer it."""
     name = f"{rule.partition(' ')[2]} {'is not answered' if rule.startswith('drop') else ''}".strip()
     before = device.counts()
     guest.write(device.debugfs("command_timeout_ms"), str(TIMEOUT_MS))
@@ -171,7 +171,7 @@ def forgets_not(where, rule):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     random.seed(SEED)
     print(f"#   MOOR_LIE_SEED={SEED}")

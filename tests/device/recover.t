@@ -27,12 +27,12 @@ def net(where):
 
 
 def waits(text, count):
-    """Does the driver say it, for the time after @count?"""
+    """Waits until the log has this text more than @count times. Returns whether it has."""
     return guest.wait_for(lambda: device.dmesg_count(text) > count, device.PROMPTLY)
 
 
 def afresh(where):
-    """Bound again, a function may be recovered without waiting for a minute."""
+    """Binds the NIC again, after which it may be recovered without waiting a minute."""
     guest.control("clear")
     guest.control("alive")
     if not (device.bind(where, False) and device.bind(where, True) and guest.bring_up()):
@@ -40,13 +40,13 @@ def afresh(where):
 
 
 def addresses(where):
-    """The interface's, and its number."""
+    """The interface's addresses and its index."""
     return guest.read(f"{net(where)}/ifindex").strip(), \
         guest.run("ip", "-4", "-o", "addr", "show", "dev", os.path.basename(net(where)))[1]
 
 
 def pingpong(name):
-    """Two processes of rdma-core's own."""
+    """A pingpong of rdma-core's own between two processes."""
     server = guest.run("sh", "-c", "ibv_rc_pingpong -g 0 -n 200 >/run/pingpong 2>&1 & "
                        "until ibv_rc_pingpong -g 0 -n 200 localhost; do "
                        "kill -0 $! || exit 1; done; wait $!")
@@ -54,7 +54,8 @@ def pingpong(name):
 
 
 def dies(where, name, strike, why):
-    """A process with one of each sees it die; another one uses it afterwards."""
+    """A process with one object of each kind sees the device die; another one uses it
+    afterwards."""
     afresh(where)
     guest.run("ip", "addr", "add", f"{ADDRESS}/24", "dev", os.path.basename(net(where)))
     before, had = device.counts(), addresses(where)
@@ -78,7 +79,7 @@ def dies(where, name, strike, why):
 
 
 def deaths(where):
-    """Each way to die that a driver can notice."""
+    """Each way of dying that the driver can notice."""
     dies(where, "FATAL", lambda verbs: guest.control("fatal"), "")
     pingpong("FATAL")
     dies(where, "an event", lambda verbs: guest.control(f"event {ASYNC_EQ} {EVENT_DEVICE_FATAL}"),
@@ -92,7 +93,7 @@ def deaths(where):
 
 
 def under_load(where):
-    """While a hundred threads register and data moves."""
+    """The device dies while a hundred threads register and data moves."""
     name = "under load"
     afresh(where)
     before = device.counts()
@@ -107,7 +108,7 @@ def under_load(where):
 
 
 def while_connected(where):
-    """A connection of rdma_cm's ends, and a new one can be had."""
+    """A connection of rdma_cm ends, and a new one can be made."""
     name = "connected"
     for again in range(2):
         afresh(where)
@@ -117,7 +118,7 @@ def while_connected(where):
 
 
 def twice(where):
-    """A second death within the minute is the last, until the function is reset."""
+    """After a second death within a minute the device stays dead, until it is reset."""
     name = "twice in a minute"
     afresh(where)
     recovered = device.dmesg_count("recovered, as moor0")
@@ -139,7 +140,7 @@ def twice(where):
 
 
 def off(where):
-    """Nobody wants it."""
+    """With recovery switched off."""
     name = "recover=N"
     afresh(where)
     device.recover(False)
@@ -151,7 +152,7 @@ def off(where):
 
 
 def not_back(where):
-    """It has left the bus, so that there is nothing to reset."""
+    """The device has left the bus, so there is nothing to recover."""
     name = "off the bus"
     afresh(where)
     fails = device.dmesg_count("did not come back")
@@ -166,7 +167,7 @@ def not_back(where):
 
 
 def at_once(where, name, act, undo):
-    """Something else happens to the function as soon as the driver has stopped it."""
+    """Something else happens to the device as soon as the driver has stopped it."""
     for _ in range(3):
         afresh(where)
         stopped = device.dmesg_count("stopped: ")
@@ -184,7 +185,7 @@ def at_once(where, name, act, undo):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     device.recover(True)
     where = device.address()

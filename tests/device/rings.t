@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
-"""What the NIC writes into its rings makes no sense, comes twice, or an interrupt is
-lost: the driver complains within reason, and either the next call works or the device
-is stopped."""
+"""The NIC writes nonsense into its rings, writes entries twice, or an interrupt is lost:
+the driver logs that, but not without limit, and either the next call works or the device is
+stopped."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def lines():
 
 
 def stray(verbs):
-    """Completions of commands that nobody has issued."""
+    """Completions of commands that were not issued."""
     said = device.dmesg_count("completion of no command")
     for tag in (0, 1, 0x7f, 0x80, 0xffff):
         guest.control(f"stray {tag}")
@@ -39,7 +39,7 @@ def stray(verbs):
 
 
 def twice(verbs):
-    """The second answer comes while the next command, of the same slot, is under way."""
+    """A second completion of a command comes while the next one of the same slot is under way."""
     guest.control("twice QUERY_QP")
     guest.ok(verbs("query_qp") == 0, "answered twice: the command itself works")
     guest.control("fail QUERY_QP BUSY")
@@ -49,7 +49,7 @@ def twice(verbs):
 
 
 def accepted(command):
-    """Is there room in the ring?"""
+    """Can the NIC write to this ring now?"""
     try:
         guest.control(command)
     except RuntimeError:
@@ -86,7 +86,8 @@ def events_still_come(verbs, name):
 
 
 def lost_interrupts(verbs):
-    """Who waits for a command finds the answer; events come with the next interrupt."""
+    """A lost interrupt: the issuer of a command polls the answer; events come with the next
+    one."""
     guest.control(f"lose always {COMMAND_VECTOR}")
     start = time.monotonic()
     good = not any(verbs(word) for word in ("query_qp", "dereg", "reg", "mw", "dealloc_mw"))
@@ -107,7 +108,7 @@ def lost_interrupts(verbs):
 
 
 def overwritten(where, name):
-    """The driver looks for its completions elsewhere than the device writes them."""
+    """The device writes completions to another place than the driver reads."""
     before = device.counts()
     guest.write(device.debugfs("command_timeout_ms"), "1000")
     with device.Verbs() as verbs:
@@ -122,7 +123,7 @@ def overwritten(where, name):
 
 
 def fatal(where, name, fault):
-    """The device gives up."""
+    """The device reports an error of its own."""
     before = device.counts()
     with device.Verbs() as verbs:
         verbs.make()
@@ -136,7 +137,7 @@ def fatal(where, name, fault):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     before = device.counts()

@@ -26,17 +26,17 @@ PM_TEST = f"{POWER}/pm_test"
 
 
 def has_virtiofs():
-    """Is there the device that refuses to be suspended?"""
+    """Is there the device whose driver refuses to be suspended?"""
     return bool(glob.glob("/sys/bus/virtio/drivers/virtiofs/virtio*"))
 
 
 def loses_power(state):
-    """Will the machine sleep as a whole? Then scripts/vm wakes it."""
+    """Can the machine really sleep? If so, scripts/vm wakes it."""
     return state == "mem" and not has_virtiofs()
 
 
 def sleep(state):
-    """Sleeps, or suspends all devices that come before one that refuses, and wakes up."""
+    """Sleeps, or has all devices suspended that come before one that refuses, and wakes up."""
     guest.write(PM_TEST, "none" if loses_power(state) else "devices")
     guest.write(f"{POWER}/pm_async", "0")
     try:
@@ -54,7 +54,7 @@ def carrier_changes(where):
 
 
 def slept(where, state, program):
-    """Once to sleep and back."""
+    """Sleeps and wakes up once."""
     name = f"{state}, {program}"
     before = device.counts()
     changes = carrier_changes(where)
@@ -74,7 +74,7 @@ def slept(where, state, program):
 
 
 def broken_while_asleep(where):
-    """It cannot be used when the machine wakes up, and can be bound when it is well."""
+    """The NIC cannot be used after waking up, and can be bound when it works again."""
     name = "broken while asleep"
     guest.control("fail CREATE_EQ NO_RESOURCE always")
     sleep("freeze")
@@ -86,7 +86,7 @@ def broken_while_asleep(where):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     if not os.path.exists(PM_TEST):
         print("1..0 # SKIP this kernel has no /sys/power/pm_test")

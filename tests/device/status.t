@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 1500
-"""Commands that end in error: of each verb the first one, the second ... until it has
-no more, with each status there is. The errno is the one for it, the call leaves nothing
-behind, and works after that. What ends an object is not refused by a device that keeps
-its promises: one that does is stopped. The same for probing and removing."""
+"""Commands end in error: of each verb the first one, then the second and so on, with each
+status. The errno is that of the status, the call leaves nothing behind, and works the next
+time. A device that is in order does not refuse to end an object: one that does is stopped.
+The same for probing and removing."""
 
 import os
 import sys
@@ -15,8 +15,8 @@ sys.path[:0] = [f"{TOP}/../guest/lib", f"{TOP}/lib"]
 import device  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
-# What is made before, the call, what takes it back, and how many commands it has:
-# registering, above all, has none.
+# What is made before, the call, the call that undoes it, and its number of commands:
+# registering above all has none.
 CALLS = (
     ((), "open", "shut", 0),
     ((), "pd", "dealloc_pd", 0),
@@ -41,7 +41,7 @@ UNDO = {call: undo for _, call, undo, _ in CALLS}
 # all MRs and windows; where the kernel does not tell that it ends, a fence for each.
 TOLD = tuple(map(int, os.uname().release.split(".")[:2])) >= (7, 2)
 
-# What is made before, what ends something, and how many commands it has.
+# What is made before, the call that ends something, and its number of commands.
 ENDS = (
     (("open",), "shut", 0),
     (("pd",), "dealloc_pd", 0),
@@ -56,25 +56,25 @@ ENDS = (
     (("dm",), "free_dm", 0),
     (("reg", "reg", "mw", "cq", "qp"), "end", 3 if TOLD else 5),
 )
-# Of these the core asks for the QP's port before, and can do without an answer.
+# Before these the core asks for the QP's port, for which it needs no answer.
 ONLY = {"join": "ATTACH_FILTER", "leave": "DETACH_FILTER"}
 POINTS = []
 
 
 def rule(call, status):
-    """Commands of a call end with a status."""
+    """Makes the commands of a call end with a status."""
     return f"fail {ONLY.get(call, 'any')} {status}"
 
 
 def make(verbs, words):
-    """What a call needs."""
+    """Makes the objects that a call needs."""
     for word in words:
         if verbs(word):
             raise RuntimeError(word)
 
 
 def failing(verbs, made, call, undo, commands):
-    """A call of which each command fails with each status, and which then works."""
+    """Each command of a call fails with each status, and then the call works."""
     make(verbs, made)
     before = device.counts()
     found = None
@@ -101,8 +101,8 @@ def failing(verbs, made, call, undo, commands):
 
 
 def refused_end(made, call, commands, where):
-    """Each command of ending an object is refused with each status: the device is
-    stopped, and the object is gone."""
+    """Each command that ends an object is refused with each status: the device is stopped,
+    and the object is gone."""
     def attempt(fault):
         before = device.counts()
         with device.Verbs() as verbs:
@@ -122,7 +122,7 @@ def refused_end(made, call, commands, where):
 
     found = None
     for status, errno in device.STATUSES.items():
-        # That a QP is in no group is no refusal to take it out.
+        # That a QP is in no group does not count as refusing to detach it.
         if call == "leave" and errno == EINVAL:
             continue
         name = f"{call}, a command refused with {status}"
@@ -136,7 +136,7 @@ def refused_end(made, call, commands, where):
 
 
 def queries():
-    """Asking fails; nothing else does."""
+    """A query fails, and nothing else does."""
     with device.Verbs() as verbs:
         verbs.make()
         guest.control("fail MR_QUERY NO_RESOURCE")
@@ -154,7 +154,7 @@ def queries():
 
 
 def gids():
-    """An entry of the GID table cannot be set: it is not there, and can be set later."""
+    """Setting an entry of the GID table fails: the entry is absent, and can be set later."""
     netdev = os.listdir(f"/sys/bus/pci/devices/{device.address()}/net")[0]
 
     def change(action, expect):
@@ -178,8 +178,8 @@ def gids():
 
 
 def probing(where):
-    """Each command of probing fails: the driver cannot be bound, unless it can do without
-    (an entry of the GID table), and then it can."""
+    """Each command of probing fails: the driver cannot be bound, unless it does not need
+    the command (setting a GID); then it can."""
     def attempt(fault):
         device.bind(where, False)
         before = guest.pinned_pages()
@@ -199,7 +199,7 @@ def probing(where):
 
 
 def removing(where):
-    """Each command of removing is refused: it is removed all the same."""
+    """Each command of removing is refused: the driver is unbound all the same."""
     def attempt(fault):
         device.bind(where, True)
         guest.bring_up()
@@ -217,7 +217,7 @@ def removing(where):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     with device.Verbs() as verbs:

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-"""A command is never answered, the first of each verb, the second ... until it has no
-more: its issuer gets EIO, the device is stopped with bus mastering off, everything can
-be torn down, and bound again, or with the module loaded again, the NIC works. The same
-for probing and removing."""
+"""A command is never answered: of each verb the first one, then the second and so on. Its
+issuer gets EIO, the device is stopped with bus mastering off, everything can be torn down,
+and after binding again, or loading the module again, the NIC works. The same for probing
+and removing."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ import guest  # pylint: disable=wrong-import-position
 
 TIMEOUT_MS = 1000
 
-# What is made before, the call, how many commands it has, and what it gives: what ends
-# an object ends it.
+# What is made before, the call, its number of commands, and its result: calls that end
+# an object succeed.
 CALLS = (
     ((), "open", 0, 0),
     ((), "pd", 0, 0),
@@ -41,7 +41,7 @@ POINTS = []
 
 
 def unanswered(where, made, call, commands, errno):
-    """Each command of one call is dropped."""
+    """Each command of a call is dropped in turn."""
     name = f"{call}: a command is not answered"
 
     def attempt(fault):
@@ -87,7 +87,7 @@ def reload_module(name):
 
 
 def probing(where):
-    """The driver's first commands; the time-out that it starts with is long."""
+    """The driver's first commands; its initial time-out is long."""
     def attempt(fault):
         device.bind(where, False)
         fault.arm()
@@ -103,7 +103,7 @@ def probing(where):
 
 
 def unbinding(where):
-    """The driver's last commands."""
+    """The commands of unbinding."""
     def attempt(fault):
         device.bind(where, True)
         guest.bring_up()
@@ -119,7 +119,7 @@ def unbinding(where):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     device.setup()
     where = device.address()
     for call in CALLS:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Unreliable connections over a port that loses packets: the sender is told of success
-whatever becomes of a message, and of the messages that arrive every byte is right."""
+"""Unreliable connections over a port that loses packets: the sender succeeds whatever
+becomes of a message, and each message that arrives is right in every byte."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ MESSAGES = 100
 
 
 class Sender(device.Program):
-    """Told a word, it answers with numbers."""
+    """The program uc_sender: a line is answered by numbers."""
 
     def __init__(self):
         super().__init__("uc_sender")
@@ -32,7 +32,7 @@ def lost():
 
 
 def messages(send, impairment, expected, name):
-    """Some messages over such a port; all of what is @expected has to be true of those that arrive."""
+    """Sends messages over such a port; @expected must hold for the counts of those that arrive."""
     before = lost()
     guest.control(f"impair {impairment}")
     completed, = send(f"send {MESSAGES}")

@@ -50,7 +50,7 @@ POINTS = []
 
 
 class Log:
-    """What the kernel says from now on, and not on the console."""
+    """Reads the kernel's log from now on, and keeps it from the console."""
 
     def __init__(self):
         self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -60,7 +60,7 @@ class Log:
             guest.write(file, value)
 
     def end(self):
-        """As it was; returns what is wrong and not known, with what follows it."""
+        """Restores the settings. Returns unknown warnings, each with the lines behind it."""
         for file, value in self.before.items():
             guest.write(file, value)
         lines, wrong, more = [], [], 0
@@ -82,7 +82,7 @@ class Log:
 
 
 class Injector:
-    """This thread's fail-nth."""
+    """The fail-nth file of this thread."""
 
     def __init__(self):
         for file, value in SETTINGS.items():
@@ -90,7 +90,8 @@ class Injector:
         self.file = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
 
     def run(self, nth, call):
-        """Calls with the nth point failing: errno or 0, points that were left."""
+        """Makes the call with the nth point failing. Returns errno or 0, and how many
+        points were left."""
         os.pwrite(self.file, b"%d" % nth, 0)
         try:
             err = call()
@@ -119,7 +120,7 @@ def writer(path, text):
     return write
 
 
-# Open all the while: opening and closing it are not what is to fail.
+# Stays open, so that opening and closing it are no fault points.
 MODULE = os.open(guest.MODULE, os.O_RDONLY)
 
 
@@ -134,7 +135,7 @@ def unload():
 
 
 def fail_each(injector, name, call, done, undo, sane):
-    """Fails the points of a call; @done says whether it has had its effect."""
+    """Makes the points of a call fail; @done tells whether it has taken effect."""
     err, left = injector.run(ENDLESS, call)
     total = ENDLESS - left
     if not guest.ok(not err and done() and total, f"{name}: {total} points", f"errno {err}"):
@@ -167,7 +168,7 @@ def fail_each(injector, name, call, done, undo, sane):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     if not os.path.exists(f"{DEBUGFS}/failslab"):
         print("1..0 # SKIP this kernel injects no faults (scripts/vm --kernel debug)")
         return
@@ -187,7 +188,7 @@ def main():
     fail_each(injector, "probe", bind, bound, unbind, sane)
     fail_each(injector, "remove", unbind, lambda: not bound(), bind, sane)
 
-    # What probing does has been seen: the module alone.
+    # Probing has been tested: now the module alone.
     autoprobe = "/sys/bus/pci/drivers_autoprobe"
 
     def loaded():

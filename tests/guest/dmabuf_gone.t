@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""A dma-buf is moved and the NIC waits for it, when the NIC is taken away, or reset:
-nobody waits for the owner of the buffer, nothing is written, nothing is left."""
+"""The NIC is removed or reset while it waits for a dma-buf that is being moved: that does
+not wait for the buffer's owner, nothing is written, nothing is left."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ PROMPTLY = 20
 
 
 def leave(name, action, come_back):
-    """Takes the NIC away from a process while a buffer of its is under way."""
+    """Takes the NIC away from a process while its dma-buf is being moved."""
     with subprocess.Popen([f"{guest.PROGRAMS}/remap"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
         first = process.stdout.readline()
@@ -37,7 +37,7 @@ def leave(name, action, come_back):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     address = guest.functions()[0]
     device = f"/sys/bus/pci/devices/{address}"
     moves = leave("unbinding", lambda: guest.write(f"{guest.DRIVER}/unbind", address),

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""The device leaves while a process uses it, and comes back: by unbinding, by a
-function level reset. And it stops answering: then it is stopped for good, and
-everything can be torn down."""
+"""The device leaves while a process uses it, and comes back: by unbinding, and by a
+function level reset. Or it stops answering: then the driver stops it, and everything can be
+torn down."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ PCI_COMMAND_MASTER = 4
 
 
 def leave(name, action, come_back):
-    """Takes the device away from a process; it must neither wait nor be killed."""
+    """Takes the device away from a process, which must neither block that nor be killed."""
     pins = guest.pinned_pages()
     with subprocess.Popen([CHURN, "outlive"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
@@ -51,7 +51,8 @@ def set_bus_master(address, on):
 
 
 def fall_silent(address):
-    """A fence that is never answered must neither hang nor unpin under DMA."""
+    """A fence that is never answered: deregistering must neither hang nor unpin memory that
+    the NIC may still access."""
     pins = guest.pinned_pages()
     with subprocess.Popen([CHURN, "hold"], stdout=subprocess.PIPE) as process:
         guest.ok(process.stdout.readline() == b"ready\n", "silent device: a process holds MRs")
@@ -74,7 +75,7 @@ def fall_silent(address):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     address = guest.functions()[0]
     leave("unbinding", lambda: guest.write(f"{guest.DRIVER}/unbind", address),
           lambda: guest.write(f"{guest.DRIVER}/bind", address))

@@ -28,9 +28,10 @@ NAME = "iqn.2026-11.example.moor:disk"
 TARGET = f"{CONFIG}/iscsi/{NAME}"
 GROUP = f"{TARGET}/tpgt_1"
 LUN = f"{GROUP}/lun/lun_0"
-# Of no address: one that listens at an address ends with the device that has it.
+# The listener is bound to no address: one that is bound to an address ends with the
+# device that has it.
 PORTAL = f"{GROUP}/np/0.0.0.0:3260"
-# The target's disk is a file on a file system that can be told to keep who writes waiting.
+# The target's disk is a file on a file system that can be frozen to keep writers waiting.
 IMAGE = "/tmp/moor-image"
 SHELF = "/tmp/moor-shelf"
 DISK = f"{SHELF}/disk"
@@ -38,15 +39,15 @@ SIZE = 64 * MIB
 OTHER = f"{NAME}.other"
 MODULES = ("loop", "scsi_transport_iscsi", "sd_mod", "target_core_file", "ib_isert", "ib_iser")
 FILES = "/var/lib/iscsi"
-# What iscsiadm(8) ends with.
+# Exit statuses of iscsiadm(8).
 NO_SESSION = 21
-# In /proc/net/tcp.
+# A state in /proc/net/tcp.
 ESTABLISHED = "01"
 HOST = sys.modules[__name__]
 
 
 def make_target():
-    """A disk of 64 MiB that anybody may use, by RDMA."""
+    """Sets up a target with a disk of 64 MiB, open to every initiator, by RDMA."""
     guest.mount_configfs()
     with open(IMAGE, "ab") as file:
         file.truncate(SIZE + SIZE // 2)
@@ -70,12 +71,12 @@ def make_target():
 
 
 def target_threads():
-    """The names of those that the target has for connections, until it is done with each."""
+    """Names of the initiators that the target has connections of, until it is done with each."""
     return [comm for comm in guest.run("ps", "-e", "-o", "comm=")[1].split() if comm.startswith("iscsi_t")]
 
 
 def remove_target():
-    """Test points: all of it away, when it is done: what a session still uses goes with it."""
+    """Test points: takes the target down, once no session uses it any more."""
     guest.ok(guest.wait_for(lambda: not target_threads()), "the target is done", target_threads())
     guest.write(f"{GROUP}/enable", "0")
     os.unlink(f"{LUN}/moor")
@@ -86,29 +87,29 @@ def remove_target():
 
 
 def start_daemon():
-    """A test point: the host's daemon runs, with its files where they can be written."""
+    """A test point: starts the host's daemon, with its files in a writable place."""
     guest.run("mount", "-t", "tmpfs", "tmpfs", FILES)
     os.makedirs("/run/lock", exist_ok=True)
-    # It ends with its whole process group.
+    # The daemon's process group is killed as a whole.
     daemon = subprocess.Popen(["iscsid", "-f"], stdin=subprocess.DEVNULL, start_new_session=True)
     guest.ok(guest.wait_for(lambda: "ISCSIADM_ABSTRACT" in guest.read("/proc/net/unix")), "iscsid is there")
     return daemon
 
 
 def stop_daemon(daemon):
-    """It ends, and its files with it."""
+    """Ends the daemon, and removes its files."""
     daemon.terminate()
     daemon.wait()
     guest.run("umount", FILES)
 
 
 def discover():
-    """Asks what there is at the address: status and output."""
+    """Discovers the targets at the address: status and output."""
     return guest.run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", ADDRESS, "-I", "iser")
 
 
 def node(*options, name=NAME):
-    """Does something with a target: status and output."""
+    """Runs iscsiadm for a target: status and output."""
     return guest.run("iscsiadm", "-m", "node", "-T", name, "-p", ADDRESS, *options)
 
 
@@ -123,26 +124,26 @@ def disks():
 
 
 def disk():
-    """Its block device, once it is there."""
+    """The host's block device, once it exists."""
     found = guest.wait_for(lambda: any(os.path.exists(f"/dev/{os.path.basename(path)}") for path in disks()))
     return f"/dev/{os.path.basename(disks()[0])}" if found else ""
 
 
 def held():
-    """What kernel users hold on NICs. CQs are ib_core's, which lends them and keeps them."""
+    """What kernel clients hold on NICs. CQs belong to ib_core, which lends and keeps them."""
     return [f"{kind}: {line}" for kind in ("cm_id", "qp", "cq", "mr", "pd")
             for line in guest.run("rdma", "resource", "show", kind)[1].splitlines()
             if line.strip() and "[ib_core]" not in line]
 
 
 def complaints():
-    """What either end, the NIC's driver and the core's accounts have said in the kernel's log."""
+    """Lines in the kernel's log of either end, the NIC's driver and the core's accounting."""
     return [line for line in guest.run("dmesg")[1].splitlines()
             if any(who in line for who in ("iser: ", "isert: ", "moor 0000:", "restrack: "))]
 
 
 def discovered():
-    """Test points: what there is, before and after there is anything."""
+    """Test points: discovery finds nothing at first, and the target once it exists."""
     status, output = discover()
     guest.ok(status and "connection failure" in output, "nobody listens: nothing is discovered", output)
     make_target()
@@ -151,11 +152,11 @@ def discovered():
 
 
 def refused():
-    """A test point: a target that there is not is none, and that is the target's word."""
+    """A test point: logging in to an unknown target is refused by the target."""
     word = f"Unable to locate Target IQN: {OTHER}"
     said = guest.run("dmesg")[1].count(word)
     node("-I", "iser", "-o", "new", name=OTHER)
-    # It would try that for two minutes.
+    # iscsiadm would retry for two minutes.
     for setting, value in (("session.initial_login_retry_max", "1"), ("conn[0].timeo.login_timeout", "5")):
         node("-o", "update", "-n", f"node.{setting}", "-v", value, name=OTHER)
     status, output = node("--login", name=OTHER)
@@ -165,7 +166,7 @@ def refused():
 
 
 def over_rdma():
-    """Test points: the session is iSER's, and what it needs it has from the NIC."""
+    """Test points: the session is one of iSER, and its RDMA objects are on the NIC."""
     output = guest.run("iscsiadm", "-m", "session")[1]
     sockets = [line.split() for line in guest.read("/proc/net/tcp").splitlines()[1:]]
     guest.ok(output.startswith("iser: ") and len(output.splitlines()) == 1, "the session is iSER's", output)
@@ -189,7 +190,8 @@ def sleeps_in(what, frames=None):
 
 
 def reset():
-    """Test points: the NIC is reset while the target's disk takes its time, and can be reached again."""
+    """Test points: the NIC is reset while the target's disk is busy; then the target can be
+    reached."""
     guest.run("fsfreeze", "--freeze", SHELF)
     guest.ok(guest.wait_for(lambda: sleeps_in("[target_core_file]")), "reset: a command waits at the target's disk")
     thread = threading.Thread(target=guest.reset)
@@ -201,12 +203,12 @@ def reset():
 
 
 def logout():
-    """The host logs out: 0 or what iscsiadm says."""
+    """The host logs out. Returns 0 or iscsiadm's status."""
     return node("--logout")[0]
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.needs("iSER", *MODULES)
     guest.load(*MODULES)
     guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
@@ -231,7 +233,7 @@ def main():
     stop_daemon(daemon)
     remove_target()
     guest.unload("ib_iser", "libiscsi", "scsi_transport_iscsi", "sd_mod")
-    # The core has loaded all kinds of disks itself.
+    # The core has loaded drivers for all kinds of disks.
     guest.unload("ib_isert", "iscsi_target_mod",
                  *(f"target_core_{part}" for part in ("iblock", "file", "pscsi", "user", "mod")))
     guest.ok(guest.wait_for(lambda: not held()), "nothing is left", "\n".join(held()))

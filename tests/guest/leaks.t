@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""Nothing is left behind: not by many registrations, not by many queue pairs, not
-by processes killed while they held both."""
+"""Nothing is left behind: neither by many registrations, nor by many queue pairs, nor by
+processes killed while they hold both."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import guest  # pylint: disable=wrong-import-position
 
 CHURN = f"{guest.PROGRAMS}/churn"
-# With a vIOMMU each page mapped is a message to the model: a tenth shows as much.
+# With a vIOMMU each page mapped is a message to the model: a tenth of the rounds is enough.
 SCALE = 10 if guest.has_iommu() else 1
 REGISTRATIONS = 10000 // SCALE
 QUEUE_PAIRS = 1000 // SCALE
 KILLS = 100 // SCALE
 AT_ONCE = 4
-# What caches keep for later, and other parts of the kernel meanwhile.
+# Growth to tolerate: caches, and other parts of the kernel.
 NOISE = 1 << 20
 
 
@@ -46,7 +46,7 @@ def kill_many(count):
 
 
 def measure(count, name, action):
-    """Warms up with a tenth of it, and checks what all of it leaves."""
+    """Runs a tenth to warm up, then checks what the whole run leaves."""
     name = f"{count} {name}"
     if not guest.ok(action(count // 10), f"{name}: warmed up"):
         return
@@ -65,7 +65,7 @@ def measure(count, name, action):
 
 
 def churn(*args):
-    """Runs the program; True if it found nothing wrong."""
+    """Runs the program. Returns True if it has found nothing wrong."""
     status, output = guest.run(CHURN, *args)
     if status:
         print(f"# {output}")

@@ -21,10 +21,10 @@ SOURCE = f"{ADDRESS}:/"
 
 
 def serve():
-    """Test points: a folder is exported, over RDMA alone."""
+    """Test points: exports a folder, over RDMA alone."""
     os.makedirs(EXPORT)
     os.makedirs("/run/rpcbind", exist_ok=True)
-    # The root is read-only, and they keep their state there.
+    # The root is read-only, so the state of the server's programs is kept elsewhere.
     for command in (("mount", "-t", "tmpfs", "tmpfs", "/var/lib/nfs"),
                     ("touch", "/var/lib/nfs/etab", "/var/lib/nfs/rmtab"),
                     ("mkdir", "-p", "/var/lib/nfs/rpc_pipefs", "/var/lib/nfs/v4recovery"),
@@ -34,7 +34,7 @@ def serve():
                     ("rpc.mountd", "-N", "3")):
         status, output = guest.run(*command)
         guest.ok(not status, " ".join(command), output)
-    # Nobody has anything to reclaim, and a server that has no client to wait for waits.
+    # No client has state to reclaim, so the server need not wait for the grace period.
     for limit in ("nfsv4leasetime", "nfsv4gracetime"):
         guest.write(f"{NFSD}/{limit}", "10\n")
     guest.write(f"{NFSD}/versions", "-3 +4 +4.2\n")
@@ -43,7 +43,7 @@ def serve():
     ports = guest.read(f"{NFSD}/portlist").split("\n")
     guest.ok(ports[0].startswith("rdma 20049") and not any("tcp" in port for port in ports),
              "the server listens over RDMA alone", ports)
-    # Where the server knows that itself, it is busy.
+    # If the server has ended it itself, this fails as busy.
     try:
         guest.write(f"{NFSD}/v4_end_grace", "Y\n")
     except OSError as error:
@@ -57,7 +57,7 @@ def over_rdma():
 
 
 def moves(length, name):
-    """Test points: what the client writes the server has, and the other way."""
+    """Test points: what the client writes is on the server, and the other way round."""
     ours, theirs = os.urandom(length), os.urandom(length)
     with open(f"{PLACE}/{name}.out", "wb") as file:
         file.write(ours)
@@ -70,7 +70,7 @@ def moves(length, name):
 
 
 def names():
-    """Test points: answers that are longer than a message."""
+    """Test points: answers that do not fit into one message."""
     for i in range(500):
         with open(f"{EXPORT}/a file with quite a long name, number {i}", "wb"):
             pass
@@ -84,7 +84,7 @@ def names():
 
 
 def stop():
-    """A test point: the server ends."""
+    """A test point: stops the server."""
     guest.write(f"{NFSD}/threads", "0\n")
     guest.run("exportfs", "-ua")
     guest.run("killall", "rpc.mountd", "rpcbind")
@@ -93,7 +93,7 @@ def stop():
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.needs("NFS over RDMA", "rpcrdma", "nfsd", "nfsv4")
     guest.load("rpcrdma", "nfsd", "nfsv4")
     guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")

@@ -26,7 +26,7 @@ HOST = "11111111-2222-3333-4444-555555555555"
 
 
 def make_target():
-    """A namespace of 64 MiB that anybody may use, at the NIC's address."""
+    """Sets up a namespace of 64 MiB, open to every host, at the NIC's address."""
     guest.mount_configfs()
     with open(DISK, "ab") as file:
         file.truncate(SIZE)
@@ -41,7 +41,7 @@ def make_target():
 
 
 def remove_target():
-    """All of it away but the disk."""
+    """Takes the target down, but not its disk."""
     os.unlink(LISTENS)
     os.rmdir(PORT)
     guest.write(f"{SUBSYSTEM}/namespaces/1/enable", "0")
@@ -66,23 +66,23 @@ def disks():
 
 
 def disk():
-    """Its block device, once it is there."""
+    """The host's block device, once it exists."""
     return disks()[0] if guest.wait_for(disks) else ""
 
 
 def delete():
-    """The host lets go of the target."""
+    """The host disconnects."""
     guest.write(glob.glob("/sys/class/nvme/nvme[0-9]/delete_controller")[0], "1")
 
 
 def disconnect():
-    """A test point: and nothing of it is left."""
+    """A test point: disconnects, and no block device is left."""
     delete()
     guest.ok(guest.wait_for(lambda: not disks()), "disconnected")
 
 
 def listens_anew():
-    """The target ends its connections and is there again."""
+    """Has the target end its connections and listen again."""
     os.unlink(LISTENS)
     os.symlink(SUBSYSTEM, LISTENS)
 
@@ -98,7 +98,7 @@ def after_reset():
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.needs("NVMe over RDMA", "nvmet-rdma", "nvme-rdma")
     guest.load("nvmet", "nvmet-rdma", "nvme-rdma")
     guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")

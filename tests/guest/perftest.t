@@ -21,7 +21,7 @@ number=0 failed=0
 port=18515
 seconds=$((60 * ${MOOR_TEST_PATIENCE:-1}))
 
-# listens PORT: does anybody?
+# listens PORT: does a process listen there?
 listens() { grep -qhi ":$(printf %04X "$1") 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
 # both COMMAND...: as a server and, once that listens, as its client

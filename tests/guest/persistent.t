@@ -19,7 +19,7 @@ MODULES = ("nd_e820", "nd_pmem", "dax_pmem", "device_dax")
 
 
 def namespace():
-    """The first one that the kernel made of persistent memory, or nothing."""
+    """The first namespace that the kernel made of persistent memory, or None."""
     return os.path.basename(next(iter(sorted(glob.glob(f"{ND}/devices/namespace*"))), ""))
 
 
@@ -38,7 +38,7 @@ def make_dax(name):
 
 
 def main():
-    """All test points but those of setting up are the program's."""
+    """Runs the program, whose test points these are, but for those of setting up."""
     guest.needs("persistent memory", *MODULES)
     guest.run("modprobe", "-a", *MODULES)
     name = namespace()

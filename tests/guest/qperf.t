@@ -35,21 +35,21 @@ REFUSED = re.compile(r"^(?:server: )?(failed to (?:modify|create) .*)$", re.MULT
 
 
 def listens(port):
-    """Does anybody listen there?"""
+    """Does a process listen at the port?"""
     wanted = re.compile(f":{port:04X} 0+:0000 0A ")
     return any(wanted.search(guest.read(f"/proc/net/{table}")) for table in ("tcp", "tcp6"))
 
 
 def measure(port, *arguments):
-    """A server and its client, each for this test alone: the client's status, what both said."""
+    """Runs a server and its client for one test: the client's status, and both outputs."""
     with tempfile.TemporaryFile() as said, \
          subprocess.Popen(["qperf", "-lp", str(port)], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                           start_new_session=True) as server:
-        # Else the client tries again a second later.
+        # Otherwise the client's first try fails, and the next is a second later.
         guest.wait_for(lambda: listens(port))
         status, output = guest.run("timeout", str(6 * SECONDS), "qperf", ADDRESS, "-lp", str(port),
                                    "-to", str(SECONDS), "-t", "1", *arguments)
-        # It has a child for its client.
+        # The server has forked a child for its client.
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
         said.seek(0)
@@ -57,7 +57,7 @@ def measure(port, *arguments):
 
 
 def by_cm(port):
-    """Test points: it runs and counts something; a test that there is not fails."""
+    """Test points: the test runs and counts something; an unknown test fails."""
     for arguments in BY_CM:
         port += 1
         status, output = measure(port, "-cm1", *arguments)
@@ -69,14 +69,14 @@ def by_cm(port):
 
 
 def refusal(port, device, name):
-    """What qperf says of an address by LID, or nothing if it is content."""
+    """What qperf says of a peer addressed by LID; empty if it succeeds."""
     status, output = measure(port, "-i", device, name)
     found = REFUSED.search(output)
     return found.group(1) if status and found else ""
 
 
 def by_lid(port):
-    """Test points: what addresses by LID, both devices' core refuses, in the same words."""
+    """Test points: tests that address by LID fail in the same words on Moor and on rxe."""
     for name in BY_LID:
         said = [refusal(port + 1 + i, device, name) for i, device in enumerate(("moor0", "rxe0"))]
         port += 2
@@ -97,7 +97,7 @@ def beside_rxe(port):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
     beside_rxe(by_cm(FIRST_PORT))
     guest.ok(guest.wait_for(lambda: "qperf" not in guest.run("rdma", "resource", "show", "qp")[1]),

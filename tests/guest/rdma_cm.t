@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
-"""rdma-core's own programs that connect by rdma_cm, and perftest's with -R, as they are:
-both ends in one guest, by an address of the NIC's own. And the device leaves while there
-is a connection: who has it is told, and nobody waits."""
+"""rdma-core's own programs that connect by rdma_cm, and perftest's with -R, unchanged: both
+ends in one guest, by an address of the NIC's own. And the device leaves while there is a
+connection: its owner is told, and nothing blocks."""
 
 import glob
 import os
@@ -20,7 +20,7 @@ LIMIT = 60
 TRIES = 5
 TRACE = "/proc/sys/debug/exception-trace"
 
-# What a server and its client are told.
+# Arguments of a server and its client.
 PROGRAMS = (
     (["rping", "-s", "-a", ADDRESS, "-C", "50", "-S", "1000", "-V"],
      ["rping", "-c", "-a", ADDRESS, "-C", "50", "-S", "1000", "-V"]),
@@ -28,20 +28,18 @@ PROGRAMS = (
      ["rping", "-c", "-a", ADDRESS, "-C", "20", "-S", "60000", "-V"]),
     (["ucmatose", "-b", ADDRESS, "-c", "3"], ["ucmatose", "-s", ADDRESS, "-c", "3"]),
     (["udaddy", "-b", ADDRESS, "-c", "2"], ["udaddy", "-s", ADDRESS, "-c", "2"]),
-    # Numbers of QPs that there are not: on one NIC both ends may not say the same ones.
+    # Numbers of QPs that do not exist: on one NIC both ends may not give the same ones.
     (["cmtime", "-b", ADDRESS, "-c", "20", "-q", "1000"],
      ["cmtime", "-s", ADDRESS, "-c", "20", "-q", "2000"]),
-    # Without "b" it spins while it waits for a call.
+    # Without "b" the server spins while it waits.
     (["rstream", "-b", ADDRESS, "-S", "4096", "-C", "100", "-T", "b", "-T", "v"],
      ["rstream", "-s", ADDRESS, "-S", "4096", "-C", "100", "-T", "b", "-T", "v"]),
 )
 
 
 def listening(process):
-    """
-    Does it wait for calls? The core says LISTEN a little before it does: but whoever is
-    not done with rdma_listen() does not sleep, or not so that a signal would wake it.
-    """
+    """Does the server wait for connections? The core reports LISTEN a little earlier; a
+    server that has not returned from rdma_listen() does not sleep interruptibly."""
     if "state LISTEN" not in guest.run("rdma", "resource", "show", "cm_id")[1]:
         return False
     states = [guest.read(path).rpartition(")")[2].split()[0]
@@ -56,7 +54,7 @@ def start(command):
 
 
 def end(process, name):
-    """What is wrong with the way in which it ends, or nothing."""
+    """What is wrong with how the program has ended, or an empty text."""
     try:
         output, _ = process.communicate(timeout=LIMIT)
         if not process.returncode:
@@ -68,7 +66,7 @@ def end(process, name):
 
 
 def attempt(server, client):
-    """What is wrong with what the two do, or nothing."""
+    """What is wrong with how server and client have ended, or an empty text."""
     waiting = start(server)
     wrong = "" if guest.wait_for(lambda: listening(waiting)) else "nobody listens\n"
     wrong += end(start(client), "client")
@@ -78,17 +76,16 @@ def attempt(server, client):
 
 
 def both(server, client):
-    """A test point: the two do what they do, to the end."""
+    """A test point: server and client run to their end."""
     wrong = attempt(server, client)
     guest.ok(not wrong, " ".join(client), wrong)
 
 
 def perf(*command):
-    """
-    The same of one of perftest's. It connects twice, and its server listens anew for the
-    second: a client that comes too early is refused, and its next try uses what it has
-    freed. Of such a crash the kernel is not to speak: it would be taken for its own.
-    """
+    """The same with a program of perftest's. It connects twice, and its server listens anew
+    for the second connection: a client that comes too early is refused, and its next try
+    uses freed memory. The kernel must not log such a crash, which would be taken for one of
+    its own."""
     guest.write(TRACE, "0")
     for _ in range(TRIES):
         wrong = attempt(command, command + (ADDRESS,))
@@ -99,7 +96,7 @@ def perf(*command):
 
 
 def group():
-    """A test point: what is sent to a group reaches who is in it."""
+    """A test point: a message to a multicast group reaches its members."""
     member = start(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", ADDRESS, "-C", "5"])
     joined = any(b"joined" in line for line in member.stdout)
     wrong = "" if joined else "nobody joins\n"
@@ -109,7 +106,7 @@ def group():
 
 
 def leave(name, action, come_back):
-    """Takes the device away from a connection; then there can be another."""
+    """Takes the device away from a connection; then a new one can be made."""
     connected.left(name, action)
     come_back()
     guest.ok(address(), f"{name}: the device is back")
@@ -117,7 +114,7 @@ def leave(name, action, come_back):
 
 
 def address():
-    """Gives the NIC's interface its address; True when the core knows it."""
+    """Gives the NIC's interface its address. Returns True when the core has a GID of it."""
     netdev = os.path.basename(glob.glob(f"{guest.DRIVER}/*:*/net/*")[0])
     return guest.bring_up() and \
         not guest.run("ip", "addr", "replace", f"{ADDRESS}/24", "dev", netdev)[0] and \
@@ -126,7 +123,7 @@ def address():
 
 
 def port():
-    """What the core has made of the port, for MADs."""
+    """Test points: what the core has set up of the port, for MADs."""
     name = glob.glob(f"{guest.DRIVER}/*:*/infiniband/*")[0].rpartition("/")[2]
     keys = glob.glob(f"/sys/class/infiniband/{name}/ports/1/pkeys/*")
     guest.ok([guest.read(key).strip() for key in keys] == ["0xffff"], "its P_Key table has one entry", keys)
@@ -139,7 +136,7 @@ def port():
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     function = guest.functions()[0]
     port()
     guest.ok(address(), f"the NIC has the address {ADDRESS}")

@@ -13,12 +13,12 @@ import guest  # pylint: disable=wrong-import-position
 
 BUILT = f"{guest.TOP}/build/provider-unstable"
 PORT = 18600
-# Between them, what differs from version to version: contexts, imported ones too, and CQs.
+# Tests of what differs from version to version: contexts, also imported ones, and CQs.
 PROGRAMS = ("test_data", "test_import", "test_queues", "test_uc", "test_windows", "test_binds")
 
 
 def listens(port):
-    """Does anybody?"""
+    """Does a process listen at the port?"""
     wanted = f":{port:04X}"
     return any(fields[1].endswith(wanted) and fields[3] == "0A"
                for path in ("/proc/net/tcp", "/proc/net/tcp6")

@@ -48,7 +48,7 @@ IN_FLIGHT = 600
 
 
 def take_addresses():
-    """The NIC's interface has both addresses, and the core knows them."""
+    """Gives the NIC's interface both addresses, and waits for their GIDs."""
     if not guest.take_address():
         return False
     netdev = os.path.basename(glob.glob(f"{guest.DRIVER}/*:*/net/*")[0])
@@ -58,18 +58,18 @@ def take_addresses():
 
 
 def queues():
-    """QPs that the CM made, RDS's and nobody else's here."""
+    """The number of QPs that the CM has made; here all are RDS's."""
     return [line for line in guest.run("rdma", "resource", "show", "qp")[1].splitlines() if "[rdma_cm]" in line]
 
 
 def message(number, length=0):
-    """The content of a message: its number, and noise that depends on it."""
+    """A message: its number, and random bytes that depend on it."""
     length = length or LENGTHS[number % len(LENGTHS)]
     return struct.pack("=I", number) + NOISE[number * 7:number * 7 + length - 4]
 
 
 def sent(end, to, data):
-    """Is it, without waiting? Not if there is no room at either end."""
+    """Sends without waiting; False if either end has no room."""
     try:
         end.try_send(to, data)
     except OSError as error:
@@ -80,7 +80,7 @@ def sent(end, to, data):
 
 
 class Stream(threading.Thread):
-    """Sends messages until all have been taken, or the socket says that it will not."""
+    """Sends messages until all are taken, or the socket refuses."""
 
     def __init__(self, end, to, count, length=0):
         super().__init__(daemon=True)
@@ -98,7 +98,7 @@ class Stream(threading.Thread):
 
 
 def arrives(name, end, sender, count, length=0):
-    """A test point: all messages come, in order, as sent, once, and of whom they are."""
+    """A test point: all messages come once, in order, unchanged, with the right sender."""
     for i in range(count):
         try:
             data, _, whence = end.receive()
@@ -107,25 +107,25 @@ def arrives(name, end, sender, count, length=0):
         if data != message(i, length) or whence != sender.name:
             return guest.ok(False, f"{name}: {count} messages",
                             f"message {i}, from {whence}: {data[:8].hex()}, {len(data)} bytes")
-    # What came twice would come before this, of the same connection.
+    # A duplicate would come before this message of the same connection.
     sender.send(end, b"last")
     return guest.ok(end.receive()[0] == b"last" and end.quiet(),
                     f"{name}: {count} messages come as sent, in order, once")
 
 
 def transports(end, ours, theirs):
-    """How the kernel says that these two addresses are connected."""
+    """The transports by which the kernel connects two addresses."""
     return [name for one, other, name, flags in rds.connections(end)
             if (one, other) == (ours, theirs) and flags & rds.CONNECTED]
 
 
 def gid(address):
-    """That of an IPv4 address."""
+    """The GID of an IPv4 address."""
     return bytes(10) + b"\xff\xff" + bytes(int(part) for part in address.split("."))
 
 
 def talks(ours, theirs, transport, more):
-    """Test points: messages both ways by a transport; how many QPs more that has."""
+    """Test points: messages both ways over a transport, and how many QPs that adds."""
     name = f"{ours} to {theirs}"
     before = len(queues())
     one, other = rds.End(ours), rds.End(theirs)
@@ -145,7 +145,7 @@ def talks(ours, theirs, transport, more):
 
 
 def congestion():
-    """Test points: who does not read makes senders wait, and gets what they have sent."""
+    """Test points: a receiver that does not read blocks senders, and then gets their messages."""
     one, other = rds.End(ADDRESS), rds.End(OTHER, 32768)
     taken, refusal = 0, None
 
@@ -157,7 +157,7 @@ def congestion():
                 taken += 1
         except OSError as error:
             refusal = error.errno
-        # EAGAIN: the own queue is full.
+        # EAGAIN: the sender's own queue is full.
         return refusal != errno.EAGAIN
 
     guest.ok(guest.wait_for(congested) and refusal == errno.ENOBUFS, f"congestion: ENOBUFS, after some messages",
@@ -170,13 +170,13 @@ def congestion():
 
 
 def offer(one, other, memory, offset, length, flags=rds.READWRITE):
-    """A window into one's memory, registered on the way, by a message: what the other gets."""
+    """Registers a range of memory with a message, which the peer gets with the key."""
     one.send(other, b"map", rds.RDMA_MAP, struct.pack("=QQQQ", memory.address + offset, length, 0, flags))
     return struct.unpack("=Q", other.receive()[1][rds.RDMA_DEST])[0]
 
 
 def transfer(end, to, cookie, vectors, flags):
-    """Asks for an RDMA transfer with a message: its status."""
+    """Requests an RDMA transfer with a message. Returns its status."""
     table = b"".join(struct.pack("=QQ", *vector) for vector in vectors)
     keep = ctypes.create_string_buffer(table)
     total = sum(length for _, length in vectors)
@@ -188,12 +188,12 @@ def transfer(end, to, cookie, vectors, flags):
 
 
 def free(end, cookie):
-    """Its memory is nobody else's any more."""
+    """Ends the registration of the memory."""
     end.socket.setsockopt(rds.SOL_RDS, rds.FREE_MR, struct.pack("=QQ", cookie, rds.INVALIDATE))
 
 
 def rdma():
-    """Test points: memory is written and read by the keys that RDS makes, and by no other."""
+    """Test points: memory is read and written by the keys that RDS makes, and by no other."""
     one, other = rds.End(ADDRESS), rds.End(OTHER)
     ours, theirs = rds.Memory(PAGES), rds.Memory(PAGES)
     for sender, receiver in ((one, other), (other, one)):
@@ -228,7 +228,8 @@ def rdma():
 
 
 def refused(one, other, ours, theirs):
-    """Test points: keys that are dead or of nobody; the connection ends by that, and comes back."""
+    """Test points: keys that are dead or were never valid; they end the connection, which
+    returns."""
     cookie = offer(other, one, theirs, 0, 4096)
     # The message with the key holds the memory until it is acknowledged.
     one.send(other, b"thanks")
@@ -242,7 +243,8 @@ def refused(one, other, ours, theirs):
             other.receive()
         return status == rds.REMOTE_ERROR
 
-    # RDS looks at acknowledgments after it has woken who receives: the memory goes a moment later.
+    # RDS handles acknowledgments after it has woken receivers: memory is released a
+    # moment later.
     for name, key, seconds in (("a key that was freed", cookie, 20), ("a key of nobody", cookie ^ 0x5a0000, 0)):
         guest.ok(guest.wait_for(lambda k=key: is_refused(k), seconds) and theirs.read(0, 8192) == bytes(8192),
                  f"{name}: the NIC refuses it, no byte changes")
@@ -250,7 +252,7 @@ def refused(one, other, ours, theirs):
 
 
 def reset():
-    """Test points: the NIC is reset in mid-flight, and no message is lost or comes twice."""
+    """Test points: the NIC is reset while messages are under way: none is lost or duplicated."""
     one, other = rds.End(ADDRESS), rds.End(OTHER)
     stream = Stream(one, other, IN_FLIGHT, 8192)
     first = [other.receive()[0] for _ in range(20)]
@@ -276,7 +278,7 @@ def reset():
 
 
 def leaves(name, closes):
-    """Test points: an end is closed under load; nobody else notices."""
+    """Test points: an end is closed under load; other connections do not notice."""
     one, other = rds.End(ADDRESS), rds.End(OTHER)
     stream = Stream(one, other, IN_FLIGHT, 8192)
     for _ in range(20):
@@ -291,7 +293,7 @@ def leaves(name, closes):
 
 
 def go():
-    """Test points: the modules go, and leave nothing."""
+    """Test points: the modules are unloaded, and leave nothing."""
     end = rds.End(ADDRESS)
     guest.ok(guest.run("modprobe", "-r", "rds_rdma")[0], "a socket holds the module")
     end.close()
@@ -305,7 +307,7 @@ def go():
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.needs("RDS", "rds", "rds_rdma")
     guest.load("rds", "rds_rdma")
     guest.ok(take_addresses(), f"the NIC has the addresses {ADDRESS} and {OTHER}")

@@ -15,8 +15,8 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import guest  # pylint: disable=wrong-import-position
 
-# Of the loopback device, which has the route to all addresses of one's own: the first
-# version of SMC-R compares prefixes of the device that the route is by.
+# The network of the loopback device, which has the route to all own addresses: SMC-R's
+# first version compares prefixes of the route's device.
 ADDRESS = "198.51.100.1"
 IPPROTO_SMC = 256
 SECONDS = 60
@@ -38,7 +38,7 @@ def attribute(kind, value):
 
 
 def netlink(protocol, kind, flags, content):
-    """Asks the kernel: its answers (type, content); an error is an OSError."""
+    """Sends a netlink request. Returns the answers (type, content); an error is an OSError."""
     answers = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as end:
         end.settimeout(SECONDS)
@@ -68,19 +68,19 @@ def family(name):
 
 
 def networks(command, content=b""):
-    """Changes the table that says which network device is of one network with which RDMA device."""
+    """Changes the table of which network device and which RDMA device are in one network."""
     netlink(GENERIC, family("SMC_PNETID"), ACK, struct.pack("=BBH", command, 1, 0) + content)
 
 
 def modes(port):
-    """How the kernel carries the connections of a port, listeners left out."""
+    """How the kernel carries the connections of a port, without listeners."""
     answers = netlink(SOCK_DIAG, BY_FAMILY, DUMP, struct.pack("=B2xB48x", AF_SMC, 0))
     sockets = [(answer[2], struct.unpack(">HH", answer[4:8])) for answer in answers]
     return [mode for mode, ports in sockets if port in ports and 0 not in ports]
 
 
 class Echo(threading.Thread):
-    """Sends back what it gets, to one caller, until that has said all."""
+    """A server that echoes to one client until that has sent everything."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -101,7 +101,7 @@ class Echo(threading.Thread):
 
 
 def call(port):
-    """A connection to there."""
+    """Connects to the server."""
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SMC)
     end.settimeout(SECONDS)
     end.connect((ADDRESS, port))
@@ -109,7 +109,8 @@ def call(port):
 
 
 def echoed(end, data):
-    """Does it come back? In pieces, for an end that does not read does not take for ever."""
+    """Does the data come back? Sent in pieces, for a server that does not read also stops
+    taking."""
     for i in range(0, len(data), 32768):
         end.sendall(data[i:i + 32768])
         piece = b""
@@ -124,12 +125,12 @@ def echoed(end, data):
 
 
 def queues():
-    """QPs of SMC's."""
+    """The number of QPs that SMC has."""
     return [line for line in guest.run("rdma", "resource", "show", "qp")[1].splitlines() if "[smc]" in line]
 
 
 def connection(name, mode):
-    """Test points: data comes back, and both ends' connections are of that mode."""
+    """Test points: data comes back, and both ends' connections have this mode."""
     server = Echo()
     end = call(server.port)
     guest.ok(echoed(end, b"x"), f"{name}: a byte comes back")
@@ -145,7 +146,7 @@ def connection(name, mode):
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     guest.needs("SMC", "smc", "smc_diag")
     guest.ok(guest.bring_up(), "the NIC is up")
     guest.load("smc", "smc_diag")

@@ -10,6 +10,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import guest  # pylint: disable=wrong-import-position
 import stress  # pylint: disable=wrong-import-position
 
-# 'make check' runs this without and with an IOMMU, the second is what it is for.
+# 'make check' runs this without and with an IOMMU; the latter matters more.
 stress.mix(15 if guest.has_iommu() else 5)
 guest.done()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The driver's tracepoints: registering, re-registering, deregistering, what is
-refused and who holds an MR, each with its fields as the program saw them."""
+"""The driver's tracepoints: registering, re-registering, deregistering, refusals and
+queries of windows, each with its fields as the program saw them."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def parse(line):
 
 
 def record():
-    """Runs the program that makes the events: what it says it did, and the trace."""
+    """Runs the program that causes the events. Returns its output, and the trace."""
     guest.write(f"{TRACEFS}/trace", "")
     guest.write(f"{EVENTS}/enable", "1")
     try:
@@ -50,13 +50,13 @@ def same(event, did, *names):
 
 
 def find(trace, name, did):
-    """The events of this name about the MR that the program speaks of."""
+    """The events of this name about the program's MR."""
     return [event for event in trace
             if event["event"] == name and int(event["key"], 0) == int(did["key"], 0)]
 
 
 def main():
-    """All of it."""
+    """Runs the tests."""
     if not mounted():
         print("1..0 # SKIP no tracefs with the driver's events in this kernel")
         return
@@ -74,7 +74,7 @@ def main():
     guest.ok(len(busy) == 1 and busy[0]["windows"] == "2",
              "busy: one event, two windows", shown)
     holders = find(trace, "moor_mr_holder", steps["busy"])
-    # Of the deregistration, and of a rereg that is refused as well.
+    # An event for the deregistration, and one for a rereg that is refused.
     guest.ok(len(holders) == 4, "busy: an event for each window, twice", shown)
     for step in ("window1", "window2"):
         events = [event for event in holders
@@ -88,7 +88,7 @@ def main():
     refused = [event for event in trace if event["event"] == "moor_reg_refused"]
     for step in ("windows", "page", "flags"):
         events = [event for event in refused if f" {step} value" in " " + event["text"]]
-        # Which page it was is looked for when the process asks, and not before.
+        # The page at fault is looked up only when the process asks for the reason.
         value = steps[step] if step != "page" else {"value": "0"}
         guest.ok(len(events) == 1 and same(events[0], value, "value") and
                  same(events[0], steps[step], "error", "start", "length", "access"),

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-"""
-What registering costs stays what it is: in instructions (scripts/vm --icount
---sync-commands), which other load does not change. Nothing is compared with a number of
+"""Registering costs no more than before: counted in instructions (scripts/vm --icount
+--sync-commands), which other load does not change. Nothing is compared with numbers of
 another machine or kernel, but with what the same boot takes for the same buffer: pinning
-alone, an object of uverbs that needs no device, and rxe. What is ours beyond that is here.
-"""
+alone, an object of uverbs that needs no device, and rxe. The figures here are what Moor
+takes beyond that."""
 
 import os
 import sys
@@ -17,8 +16,9 @@ from devices import MOOR, RXE, guest  # pylint: disable=wrong-import-position
 
 PAGE, MOST = 4096, 4 << 20
 
-# Instructions of ours: of registering one page, of registering more, for each page, and of
-# deregistering, the greater of Linux 6.12 and 7.3 (performance.rst). All bars leave so much room:
+# Instructions of Moor's own: of registering one page, of each page more, and of
+# deregistering, the greater of Linux 6.12 and 7.3 (performance.rst). All limits leave
+# this much room:
 ONE_PAGE, MORE_PAGES, EACH_PAGE, DEREG = 1150, 2500, 10, 1040
 TOLERANCE = 0.10
 
@@ -30,7 +30,7 @@ def below(took, bar, name):
 
 
 def check_region(of, figures):
-    """Of one buffer."""
+    """The figures of one buffer."""
     kind, size = of
     name = f"{kind}, {size >> 10} KiB"
     pages = size // PAGE
@@ -47,14 +47,14 @@ def check_region(of, figures):
 
 
 def check_end(figures):
-    """MRs of a process that ends share their fences."""
+    """MRs of a process that ends share fences."""
     alone = figures["dereg", "4 KiB pages", PAGE, MOOR]
     below(figures["the end of a process with 1000 MRs: each", "", 0, MOOR], 0.57 * alone,
           "the end of a process, for an MR: 0.57 of dereg")
 
 
 def check_rxe(figures):
-    """Where rxe is the slower one, by how much."""
+    """Where rxe is slower, and by how much."""
     for of, factor in ((("reg", "4 KiB pages", PAGE), 0.85),
                        (("reg", "2 MiB pages", MOST), 0.71),
                        (("cycle: calls", "", 0), 0.71),
@@ -63,7 +63,7 @@ def check_rxe(figures):
 
 
 def main():
-    """All of them."""
+    """Runs the tests."""
     devices.prepare(MOST)
     rows = list(devices.program("registration", "--most", str(MOST), "--step", "16", MOOR, RXE))
     for device in (MOOR, RXE):

@@ -21,14 +21,14 @@ SYS_KEXEC_FILE_LOAD = 320
 KEXEC_FILE_ON_CRASH = 2
 REBOOT_KEXEC = 0x45584543
 LOOKS = 100
-# What an idle NIC does about each look: its dozing word.
+# DMA of an idle NIC for each look at it: its dozing word.
 IDLE_ACCESSES = 10
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def function():
-    """PCI address of the NIC, which no driver may have."""
+    """PCI address of the NIC, which must not be bound to a driver."""
     for path in glob.glob("/sys/bus/pci/devices/*"):
         if guest.read(f"{path}/vendor") == "0x1af4\n" and guest.read(f"{path}/device") == "0x10f0\n":
             return os.path.basename(path)
@@ -36,7 +36,7 @@ def function():
 
 
 def load_driver():
-    """Loads it, with what it needs, and waits for GIDs."""
+    """Loads the driver with its dependencies, and waits for GIDs."""
     depends = guest.run("modinfo", "-F", "depends", guest.MODULE)[1].strip().split(",")
     guest.run("modprobe", "-q", "-a", "ib_uverbs", *filter(None, depends))
     code, output = guest.run("insmod", guest.MODULE)
@@ -56,7 +56,7 @@ def load_next_kernel(on_crash):
 
 
 def first(how):
-    """The kernel that is left in full flight."""
+    """In the first kernel: data moves and memory is registered when it is left."""
     load_driver()
     traffic = device.Program("traffic")
     flood = device.Program("flood")
@@ -75,7 +75,7 @@ def first(how):
 
 
 def grown():
-    """By how much DMA goes on while it is looked at."""
+    """How much DMA the NIC does while it is being looked at."""
     before = device.status("dma")
     for _ in range(LOOKS):
         now = device.status("dma")
@@ -83,7 +83,7 @@ def grown():
 
 
 def stopped(where):
-    """After a shutdown: nothing goes on."""
+    """After a shutdown: the NIC does nothing."""
     print(f"# before the driver: dma={device.status('dma')}")
     guest.ok(not device.has_bus_mastering(where) and not device.status("bus-master"),
              "bus mastering is off")
@@ -111,7 +111,7 @@ def in_flight(where):
 
 
 def second(how):
-    """The kernel that comes after."""
+    """In the second kernel."""
     where = function()
     (in_flight if how == "crash" else stopped)(where)
     load_driver()

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 3000
-"""A thousand processes killed, in every phase (tests/guest/test_dead_process.c);
-MOOR_STRESS_KILLS says how many instead. Slab caches are counted too."""
+"""A thousand processes are killed, in every phase (tests/guest/test_dead_process.c), or as
+many as MOOR_STRESS_KILLS says. Slab caches are checked, too."""
 
 import os
 import re
@@ -14,12 +14,12 @@ import guest  # pylint: disable=wrong-import-position
 PROGRAM = f"{guest.PROGRAMS}/test_dead_process"
 KILLS = int(os.environ.get("MOOR_STRESS_KILLS", "1000"))
 POINT = re.compile(r"^(ok|not ok) \d+ - (.*)$")
-# What other parts of the kernel keep meanwhile.
+# Growth to tolerate, of other parts of the kernel.
 NOISE = 1 << 20
 
 
 def kill(count):
-    """Kills so many; the program's own points are ours."""
+    """Runs the program with that many kills, and takes over its test points."""
     status, output = guest.run(PROGRAM, "--kills", str(count))
     for line in output.splitlines():
         point = POINT.match(line)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 1200
-"""The stress mix, ten minutes of it; MOOR_STRESS_SECONDS says otherwise."""
+"""The stress mix, for ten minutes or MOOR_STRESS_SECONDS."""
 
 import os
 import sys

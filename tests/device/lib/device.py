@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests of a broken device share: programs to drive, and what must not be left."""
+"""Shared by tests that break the device: programs to drive, and checks that nothing is left."""
 
 import glob
 import itertools
@@ -8,16 +8,16 @@ import subprocess
 
 import guest
 
-PROMPTLY = 60  # seconds; a hang is what is looked for, not slowness
+PROMPTLY = 60  # seconds; it is hangs that are looked for, not slowness
 EIO = 5
 
-# HWI CMD-8 to CMD-16, and what a status is that there is not.
+# The statuses of HWI CMD-8 to CMD-16, and one that does not exist; with their errnos.
 STATUSES = {"BAD_OPCODE": 95, "BAD_RESERVED": 22, "BAD_PARAM": 22, "BAD_INDEX": 22,
             "BAD_STATE": 22, "BUSY": 16, "NO_RESOURCE": 12, "DMA_FAULT": 14, "0xa5": EIO}
 
 
 class Program:
-    """A process that is told what to do, and that nothing may kill or hang."""
+    """A program that is driven by its standard input. It must neither be killed nor hang."""
 
     def __init__(self, name, *arguments):
         # pylint: disable-next=consider-using-with
@@ -38,21 +38,21 @@ class Program:
         self.process.stdout.close()
 
     def end(self, line=""):
-        """Tells it the last thing, or just closes its input: status and output."""
+        """Sends the last line, or just closes the input. Returns status and output."""
         output, _ = self.process.communicate(line.encode(), timeout=PROMPTLY)
         return self.process.returncode, output.decode(errors="replace")
 
 
 class Words(Program):
-    """Does things one by one: an instance called with a word gives 0 or the errno."""
+    """A program that follows words: calling an instance with a word returns 0 or the errno."""
 
     def start(self, word):
-        """Begins a call that may block."""
+        """Starts a call that may block."""
         self.process.stdin.write(f"{word}\n".encode())
         self.process.stdin.flush()
 
     def result(self):
-        """What became of it."""
+        """The result of the call that was started."""
         return int(self.process.stdout.readline())
 
     def __call__(self, word):
@@ -61,26 +61,26 @@ class Words(Program):
 
 
 class Verbs(Words):
-    """Calls verbs."""
+    """The program tests/device/verbs.c."""
 
     def __init__(self):
         super().__init__("verbs")
 
     def make(self):
-        """One of each object."""
+        """Makes one object of each kind."""
         for word in ("reg", "cq", "qp", "init_qp", "mw"):
             if self(word):
                 raise RuntimeError(f"verbs: {word} failed")
 
 
 class Pager(Words):
-    """Uses memory that is paged on demand."""
+    """The program tests/device/pager.c."""
 
     def __init__(self):
         super().__init__("pager")
 
     def moves(self, name):
-        """A test point: a page is asked for, and data is there."""
+        """A test point: a page is requested, and the data arrives in it."""
         errors = [self(word) for word in ("drop", "touch", "done")]
         guest.ok(not any(errors), f"{name}: a page is asked for, and data arrives", errors)
 
@@ -91,12 +91,12 @@ def address():
 
 
 def debugfs(name):
-    """A file of the driver's in debugfs."""
+    """The path of a file in the driver's debugfs directory."""
     return glob.glob(f"/sys/kernel/debug/moor/*/{name}")[0]
 
 
 def counts():
-    """What a test may not leave more of: pages, MRs that the driver has, objects of the core."""
+    """What a test must leave as it was: pinned pages, context entries, objects of the core."""
     _, resources = guest.run("rdma", "resource")
     return {"pinned": guest.pinned_pages(),
             "context entries": len(guest.read(debugfs("mr")).splitlines()) - 1,
@@ -104,7 +104,7 @@ def counts():
 
 
 def leaves_nothing(before, name):
-    """A test point: everything is let go, if not at once."""
+    """A test point: all counts return to @before, perhaps after a while."""
     now = {}
 
     def same():
@@ -116,37 +116,37 @@ def leaves_nothing(before, name):
 
 
 def status(word):
-    """One of the numbers in the NIC's status."""
+    """A number from the NIC's answer to "status"."""
     return int(dict(word.split("=") for word in guest.control("status").split())[word])
 
 
 def fired():
-    """How often the NIC did what it was asked for."""
+    """How many faults of the control socket have struck."""
     return status("fired")
 
 
 class Fault:
-    """What is to go wrong with one command; it is armed when all is ready for that."""
+    """A fault of one command; it is armed when everything is prepared."""
 
     def __init__(self, rule):
         self.rule = rule
         self.before = None
 
     def arm(self):
-        """From now on."""
+        """Arms the fault."""
         self.before = fired()
         guest.control(self.rule)
 
     def struck(self):
-        """Has it come to pass? From now on it does not."""
+        """Disarms it. Returns whether it has struck."""
         guest.control("clear")
         return fired() > self.before
 
 
 def each_command(rule, attempt, known=None):
-    """Lets the first command go wrong as @rule says, then the second ... until @attempt,
-    which arms the fault that it is given, has no more; or as many as are @known to be
-    there. Returns how many there are."""
+    """Applies the fault @rule to the first command of a call, then to the second, and so
+    on. @attempt arms the fault that it is given and makes the call. Ends when the fault
+    does not strike, or after @known commands. Returns the number of commands."""
     for nth in itertools.count() if known is None else range(known):
         fault = Fault(f"{rule} 1 after {nth}")
         attempt(fault)
@@ -172,12 +172,12 @@ def set_bus_mastering(where):
 
 
 def dmesg_count(text):
-    """How often the kernel has said something."""
+    """How often the text is in the kernel's log."""
     return guest.run("dmesg")[1].count(text)
 
 
 def bind(where, on):
-    """Gives the NIC to the driver, or takes it away: whether that worked."""
+    """Binds the NIC to the driver, or unbinds it. Returns whether that worked."""
     try:
         guest.write(f"{guest.DRIVER}/{'bind' if on else 'unbind'}", where)
     except OSError:
@@ -186,12 +186,12 @@ def bind(where, on):
 
 
 def recover(on):
-    """Is the driver to recover from a death by itself?"""
+    """Switches the driver's own recovery from a dead device on or off."""
     guest.write("/sys/module/moor/parameters/recover", "Y" if on else "N")
 
 
 def rebind(where, name):
-    """Binds the NIC again."""
+    """A test point: unbinds the NIC and binds it again, with all faults cleared."""
     guest.control("clear")
     guest.control("alive")
     guest.ok(bind(where, False) and bind(where, True) and guest.bring_up(),
@@ -199,14 +199,14 @@ def rebind(where, name):
 
 
 def revive(where, name):
-    """The same, after which it has to work."""
+    """Test points: like rebind(), and the NIC then moves data."""
     rebind(where, name)
     guest.ok(*guest.moves_data(name))
 
 
 def setup():
-    """Bails out where there is no control socket. A NIC that dies stays dead, if there is
-    a driver already that would recover it."""
+    """Bails out if there is no control socket. If the driver is loaded, switches its
+    recovery off, so that a NIC that dies stays dead."""
     os.environ.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     if not guest.control_port():
         print("Bail out! no control socket: boot with scripts/vm --control")

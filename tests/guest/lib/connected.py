@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A connection of rdma_cm's whose device leaves (tests/guest/connected.c)."""
+"""A connection of rdma_cm whose device leaves (tests/guest/connected.c)."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ LIMIT = 60
 
 
 def left(name, action):
-    """Test points: the device is taken away from a connection; who has it is told."""
+    """Test points: the device is taken away from a connection, and both ends get events."""
     with subprocess.Popen([f"{guest.PROGRAMS}/connected"], stdout=subprocess.PIPE) as process:
         said = []
         for line in process.stdout:

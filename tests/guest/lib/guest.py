@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests written in Python share: TAP, the NIC in sysfs, the driver."""
+"""Shared by tests written in Python: TAP, the NIC in sysfs, the driver."""
 
 import glob
 import os
@@ -29,13 +29,13 @@ def ok(passed, name, detail=""):
 
 
 def skip(name, reason):
-    """A test point that cannot be had here."""
+    """A test point that is skipped."""
     _points.append(True)
     print(f"ok {len(_points)} - {name} # SKIP {reason}", flush=True)
 
 
 def needs(what, *modules):
-    """Ends the test here, skipped, in a kernel that lacks a module."""
+    """Ends the test, skipped, on a kernel that lacks a module."""
     for module in modules:
         if run("modprobe", "--dry-run", module)[0]:
             print(f"1..0 # SKIP this kernel has no {what}: it is built without {module}")
@@ -43,24 +43,24 @@ def needs(what, *modules):
 
 
 def load(*modules):
-    """A test point: the kernel's own modules are loaded."""
+    """A test point: loads modules of the kernel's own."""
     status, output = run("modprobe", "-a", *modules)
     return ok(not status, f"loaded: {' '.join(modules)}", output)
 
 
 def unload(*modules):
-    """A test point: they go."""
+    """A test point: unloads them."""
     status, output = run("modprobe", "-r", *modules)
     return ok(not status, f"gone: {' '.join(modules)}", output)
 
 
 def plan():
-    """Prints how many points there were."""
+    """Prints the plan."""
     print(f"1..{len(_points)}", flush=True)
 
 
 def done():
-    """Prints the plan and ends."""
+    """Prints the plan and ends the program."""
     plan()
     sys.exit(0 if all(_points) else 1)
 
@@ -72,13 +72,13 @@ def read(path):
 
 
 def write(path, text):
-    """Writes to a file in sysfs or procfs, once: buffers try again as they are closed."""
+    """Writes to a file in sysfs or procfs, unbuffered: closing a buffered file would retry."""
     with open(path, "wb", buffering=0) as file:
         file.write(text.encode("ascii"))
 
 
 def mount_configfs():
-    """Where kernel users are told what to do."""
+    """Mounts configfs, by which kernel clients are configured."""
     if not os.path.ismount("/sys/kernel/config"):
         run("mount", "-t", "configfs", "none", "/sys/kernel/config")
 
@@ -101,7 +101,7 @@ def run(*command):
 
 
 def control_port(nic=0):
-    """The device file of a NIC's control socket, or nothing without --control."""
+    """The device file of a NIC's control socket, or None without --control."""
     for path in glob.glob("/sys/class/virtio-ports/*/name"):
         if read(path).strip() == f"moor.control.{nic}":
             return "/dev/" + os.path.basename(os.path.dirname(path))
@@ -109,9 +109,10 @@ def control_port(nic=0):
 
 
 def control(command, nic=0):
-    """Asks a NIC to misbehave (moor-nic(1), CONTROL SOCKET): its answer without "ok".
+    """Sends a command to a NIC (moor-nic(1), CONTROL SOCKET). Returns the answer without
+    "ok".
 
-    What it refuses is a mistake of the test's: an exception.
+    A refused command is a mistake of the test: an exception.
     """
     with open(control_port(nic), "r+b", buffering=0) as port:
         port.write(command.encode() + b"\n")
@@ -130,7 +131,7 @@ def has_iommu():
 
 
 def functions():
-    """PCI addresses that the driver has."""
+    """PCI addresses of the functions bound to the driver."""
     return sorted(os.path.basename(path) for path in glob.glob(f"{DRIVER}/*:*"))
 
 
@@ -140,7 +141,7 @@ def reset():
 
 
 def ready():
-    """Has the NIC a RoCE v2 GID to talk by?"""
+    """Has the NIC a RoCE v2 GID?"""
     for path in glob.glob("/sys/class/infiniband/moor*/ports/1/gid_attrs/types/*"):
         try:
             if read(path).strip() == "RoCE v2":
@@ -151,8 +152,8 @@ def ready():
 
 
 def has_link():
-    """Have all interfaces of NICs a carrier that the network stack knows of? Without
-    that nothing is routed over them."""
+    """Does the network stack see a carrier on all interfaces of NICs? Without one it routes
+    nothing over them."""
     return all(read(path).strip() == "up" for path in glob.glob(f"{DRIVER}/*:*/net/*/operstate"))
 
 
@@ -173,13 +174,13 @@ def take_address():
 
 
 def moves_data(name):
-    """Arguments for ok(): the NIC moves data after what has been done."""
+    """Arguments for ok(): does the NIC move data?"""
     status, output = run(f"{PROGRAMS}/test_wr")
     return status == 0, f"{name}: and moves data", output
 
 
 def pinned_pages():
-    """Pages pinned now."""
+    """The number of pages pinned now."""
     read("/proc/sys/vm/stat_refresh")
     counts = dict(line.split() for line in read("/proc/vmstat").splitlines())
     return int(counts["nr_foll_pin_acquired"]) - int(counts["nr_foll_pin_released"])

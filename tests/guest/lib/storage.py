@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests of storage share: disks past the page cache, and fio on file systems."""
+"""Shared by tests of storage: disks past the page cache, and fio on file systems."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ JOBS = {"4 KiB, at random": ["--rw=randwrite", "--bs=4k", "--size=4m", "--filena
 
 
 def write_disk(disk, data, block):
-    """Writes past the page cache, as dd does it; the process."""
+    """Starts dd writing past the page cache. Returns the process."""
     with open(DATA, "wb") as file:
         file.write(data)
     return subprocess.Popen(["dd", f"if={DATA}", f"of={disk}", f"bs={block}", "oflag=direct",
@@ -22,19 +22,19 @@ def write_disk(disk, data, block):
 
 
 def read_disk(disk, length, block):
-    """What is there, past the page cache."""
+    """Reads past the page cache."""
     return subprocess.run(["dd", f"if={disk}", f"bs={block}", f"count={length // block}", "iflag=direct",
                            "status=none"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
 
 
 def beginning(path, length):
-    """What the far end has."""
+    """Reads the far end's data."""
     with open(path, "rb") as file:
         return file.read(length)
 
 
 def moves(disk, far_end, length, block):
-    """Test points: what is written is read again, and the far end has it."""
+    """Test points: written data is read back, and the far end has it."""
     data = os.urandom(length)
     name = f"blocks of {block // 1024} KiB"
     guest.ok(write_disk(disk, data, block).wait() == 0, f"{name}: written")
@@ -43,7 +43,8 @@ def moves(disk, far_end, length, block):
 
 
 def begin(disk, far_end, length):
-    """Data that is being written, of which the far end has some: it, the process, whether so."""
+    """Starts writing, and waits until the far end has some of it. Returns the data, the
+    process, and whether that worked."""
     data = os.urandom(length)
     writer = write_disk(disk, data, 65536)
     guest.wait_for(lambda: beginning(far_end, MIB) == data[:MIB])
@@ -51,7 +52,7 @@ def begin(disk, far_end, length):
 
 
 def survives(name, disk, far_end, length, action):
-    """Test points: connections end while data is on its way, and who writes notices nothing."""
+    """Test points: connections end in the middle of writing, and the writer notices nothing."""
     data, writer, on_its_way = begin(disk, far_end, length)
     action()
     guest.ok(on_its_way, f"{name}: data was on its way")
@@ -61,11 +62,9 @@ def survives(name, disk, far_end, length, action):
 
 
 def breaks(name, host, length, action, come_back):
-    """
-    Test points: the host's connections end for good while data is on its way. What was not
-    written is an error, what was is there when it connects anew. HOST has disk(), disks(),
-    connect() and DISK, the far end's.
-    """
+    """Test points: the host's connections end for good in the middle of writing. What was
+    not written is an error; what was is there after connecting again. HOST has disk(),
+    disks(), connect() and DISK, the far end's."""
     data, writer, on_its_way = begin(host.disk(), host.DISK, length)
     action()
     guest.ok(on_its_way, f"{name}: data was on its way")
@@ -84,20 +83,20 @@ def make_file_system(disk):
 
 
 def mount(source, *options):
-    """A test point: it is mounted at PLACE."""
+    """A test point: mounts the disk at PLACE."""
     os.makedirs(PLACE, exist_ok=True)
     status, output = guest.run("mount", *options, source, PLACE)
     return guest.ok(not status, f"mounted: {source} {' '.join(options)}".strip(), output)
 
 
 def unmount():
-    """A test point: it is not any more."""
+    """A test point: unmounts it."""
     status, output = guest.run("umount", PLACE)
     guest.ok(not status, "unmounted", output)
 
 
 def fio(job, *options):
-    """A job of fio's on the file system at PLACE, past the page cache: status and output."""
+    """Runs a fio job on the file system at PLACE, past the page cache: status and output."""
     return guest.run("fio", "--name=moor", f"--directory={PLACE}", "--direct=1", "--ioengine=libaio",
                      "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0",
                      *JOBS[job], *options)
@@ -111,7 +110,7 @@ def fill():
 
 
 def still_there():
-    """Test points: fio finds what it wrote, and would have found a byte that is wrong."""
+    """Test points: fio finds the data that it wrote, and notices a wrong byte."""
     for job in JOBS:
         status, output = fio(job, "--verify_only")
         guest.ok(not status, f"fio: {job}: verified after another mount", output)
@@ -127,7 +126,7 @@ def still_there():
 
 
 def file_system(disk):
-    """Test points: an ext4 that fio writes to, and finds its data in after another mount."""
+    """Test points: fio writes to an ext4, and finds its data after mounting it again."""
     make_file_system(disk)
     if not mount(disk):
         return

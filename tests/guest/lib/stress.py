@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the stress mix (tests/stress/mix.c) and compares what the NIC and the kernel
+"""Runs the stress mix (tests/stress/mix.c) and compares what the NIC and the kernel have
 logged meanwhile with what the mix provoked."""
 
 import glob
@@ -10,27 +10,27 @@ import time
 import guest
 
 LOGS = os.environ.get("MOOR_LOGS", "")
-# What the NIC says of the times when it is reset.
+# The NIC's messages when it is reset.
 EXPECTED = re.compile(r"moor-nic: [\d.]+ (listening on|vfio-user: client: |"
                       r"guest: config: bus mastering o|(config|client): \d+ more like the one before)")
 REFUSED = re.compile(r"moor-nic: [\d.]+ refused: (HWI [^:]+): ")
 HELD_BACK = re.compile(r"moor-nic: [\d.]+ (HWI [^:]+): (\d+) more like the one before")
 PROVOKED = re.compile(r"^#\s+refusals (\d+)$", re.MULTILINE)
-# An emulated machine on a busy host: its clocks differ, what runs on its processors
-# takes long. And what comes once a boot.
+# Messages to ignore: of an emulated machine on a busy host, whose clocks differ and
+# whose processors are slow; and those that come once a boot.
 MACHINE = re.compile(r"\[ *[\d.]+\] (clocksource: |tsc: |TSC found unstable|sched_clock: |random: crng|"
                      r"hrtimer: interrupt took |workqueue: .* hogged CPU)")
 POINT = re.compile(r"^(ok|not ok) \d+ - (.*)$")
 
 
 def kernel_log():
-    """The lines that the kernel has printed, but for those about the machine's clocks."""
+    """The lines that the kernel has printed, without those to be ignored."""
     return [line for line in guest.run("dmesg")[1].splitlines() if not MACHINE.match(line)]
 
 
 def reload():
-    """Takes the driver from the device and gives it back: the reset makes the NIC
-    write down what it has held back."""
+    """Unbinds the driver and binds it again: the reset makes the NIC write counts of log
+    lines that it has suppressed."""
     for function in guest.functions():
         guest.write(f"{guest.DRIVER}/unbind", function)
         guest.write(f"{guest.DRIVER}/bind", function)
@@ -47,7 +47,7 @@ def nic_logs():
 
 
 def refusals(lines):
-    """Refusals by rule, and the lines that are neither that nor expected."""
+    """Refusals by rule, and lines that are neither refusals nor expected."""
     counts, others = {}, []
     for line in lines:
         refused, held_back = REFUSED.match(line), HELD_BACK.match(line)
@@ -62,7 +62,7 @@ def refusals(lines):
 
 
 def compare(before, provoked):
-    """Test points: since then the NIC has logged what was provoked and nothing else."""
+    """Test points: since @before the NIC has logged what was provoked, and nothing else."""
     if not LOGS:
         print("# the NIC's log is outside of what the guest sees: not compared")
         return
@@ -76,7 +76,7 @@ def compare(before, provoked):
 
 
 def mix(seconds):
-    """Runs the mix for so many seconds; test points for all of it."""
+    """Runs the mix for some seconds, with all test points."""
     seed = os.environ.get("MOOR_STRESS_SEED", str(int(time.time())))
     print("# the mix is repeated with MOOR_STRESS_SEED=" + seed)
     reload()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test module of the kernel's verbs (tests/kernel): loading it, running its tests."""
+"""Loads the test module of the kernel's verbs (tests/kernel), and runs its tests."""
 
 import os
 import threading
@@ -31,42 +31,42 @@ def unload():
 
 
 def names():
-    """The tests that it has for this kernel."""
+    """The names of its tests."""
     return guest.read(f"{FOLDER}/tests").split()
 
 
 def moved():
-    """What tests have moved since it was loaded."""
+    """The count of transfers of all tests since it was loaded."""
     return int(guest.read(f"{FOLDER}/moved"))
 
 
 def results():
-    """What the last one said, without the plan, when it is over."""
+    """The last test's output without the plan, once the test has ended."""
     return [line for line in guest.read(f"{FOLDER}/results").splitlines()
             if not line.startswith("1..")]
 
 
 def start(name, device="moor0", seed=1):
-    """Begins one, in a thread that ends with it."""
+    """Starts a test, in a thread that ends with it."""
     thread = threading.Thread(target=guest.write, args=(f"{FOLDER}/run", f"{device} {name} {seed}"))
     thread.start()
     return thread
 
 
 def run(name, device="moor0", seed=1):
-    """Runs one: what it says."""
+    """Runs a test and returns its output."""
     start(name, device, seed).join()
     return results()
 
 
 def report(name, device="moor0", seed=1):
-    """Runs one, and makes its points points of the caller's; False if one failed."""
+    """Runs a test and takes over its test points; False if one failed."""
     start(name, device, seed).join()
     return report_results(name)
 
 
 def report_results(name):
-    """Makes the points of the last one points of the caller's; False if one failed."""
+    """Takes over the last test's points; False if one failed."""
     good, detail = True, []
     lines = results()
     if not any(line.startswith(("ok ", "not ok ")) for line in lines):

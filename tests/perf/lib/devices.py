@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What figures are taken of, in the guest: the NIC and software RDMA beside it."""
+"""What figures are taken of, in the guest: the NIC, and software RDMA beside it."""
 
 import csv
 import glob
@@ -32,9 +32,10 @@ def add_rxe(name=RXE, netdev="rxe-net", address="192.0.2.1", mtu=1500):
 
 
 def prepare(most):
-    """All that programs of tests/perf look for: huge pages for that many bytes, the test module, rxe."""
-    # Before it is seeded the kernel's random generator takes 9,400 instructions for
-    # a byte, of which each of rxe's keys has one.
+    """Sets up what programs of tests/perf need: huge pages for that many bytes, the test
+    module, rxe."""
+    # Until it is seeded, the kernel's random generator takes 9,400 instructions for a
+    # byte, and each of rxe's keys has a random byte.
     os.getrandom(1)
     add_rxe()
     guest.write("/proc/sys/vm/nr_hugepages", str((most >> 21) + 4))
@@ -55,7 +56,7 @@ def gid(device):
 
 
 def listens(port):
-    """Does somebody listen on a TCP port?"""
+    """Does a process listen on a TCP port?"""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(path, encoding="ascii") as file:
             if re.search(rf":{port:04X} \S+:0000 0A", file.read()):
@@ -64,7 +65,7 @@ def listens(port):
 
 
 def program(name, *arguments):
-    """What a program of tests/perf prints, line by line as it does: dictionaries."""
+    """Yields the lines that a program of tests/perf prints, as dictionaries."""
     command = [f"{guest.PROGRAMS}/{name}", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield from csv.DictReader(process.stdout, SORT)
@@ -73,7 +74,7 @@ def program(name, *arguments):
 
 
 def module(device):
-    """What the module of tests/kernel says of fast registration and of rdma_rw."""
+    """Figures of fast registration and of rdma_rw, from the module of tests/kernel."""
     for test in ("figures", "rw_figures"):
         for line in verbs.run(test, device):
             found = re.match(r"# figure (\w+) calls (\d+) elapsed (\d+)", line)

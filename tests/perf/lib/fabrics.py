@@ -19,18 +19,19 @@ class Disk:
     """A subsystem of one namespace, at a port of its own, and the disk that a host makes of it."""
 
     def __init__(self, name, memory, address=None):
-        """Over RDMA at an address (and a port: a pair), or else without a network (nvme-loop)."""
+        """Over RDMA at an address (and a port: a pair); without one, over no network
+        (nvme-loop)."""
         self.name = name
         self.memory = memory
         self.address = address
         self.subsystem = f"{CONFIG}/subsystems/{name}"
 
     def _port(self):
-        """Where the target keeps this one's port."""
+        """The configfs folder of the target's port."""
         return f"{CONFIG}/ports/{self.address[1] if self.address else 1}"
 
     def offer(self):
-        """The target has it, for anybody."""
+        """Sets up the target, open to every host."""
         guest.mount_configfs()
         os.makedirs(f"{self.subsystem}/namespaces/1")
         guest.write(f"{self.subsystem}/attr_allow_any_host", "1")
@@ -46,7 +47,7 @@ class Disk:
         os.symlink(self.subsystem, f"{self._port()}/subsystems/{self.name}")
 
     def withdraw(self):
-        """Of what the target has of it nothing stays, also if it was half made."""
+        """Removes all of the target, also if it was made only in part."""
         for action, what in ((os.unlink, f"{self._port()}/subsystems/{self.name}"),
                              (os.rmdir, self._port()),
                              (os.rmdir, f"{self.subsystem}/namespaces/1"),
@@ -55,7 +56,7 @@ class Disk:
                 action(what)
 
     def connect(self):
-        """The host connects to it, and has a disk: its name, or nothing."""
+        """Connects the host. Returns the name of its disk, or None."""
         where = "transport=loop"
         if self.address:
             where = f"transport=rdma,traddr={self.address[0]},trsvcid={self.address[1]},ctrl_loss_tmo=30"
@@ -63,17 +64,17 @@ class Disk:
         return self.disk() if guest.wait_for(self.disk) else None
 
     def disk(self):
-        """The name of the disk, while the host has it."""
+        """The disk's name, while the host has it."""
         for name in os.listdir("/sys/block"):
             with contextlib.suppress(OSError):
-                # A way to it, such as nvme0c0n1, is no device to open.
+                # A path to the disk, such as nvme0c0n1, cannot be opened.
                 if re.fullmatch(r"nvme\d+n1", name) and \
                         guest.read(f"/sys/block/{name}/device/subsysnqn").strip() == self.name:
                     return name
         return None
 
     def controller(self):
-        """The host's end in sysfs, while there is one."""
+        """The host's controller in sysfs, while it exists."""
         for path in glob.glob("/sys/class/nvme/nvme*"):
             with contextlib.suppress(OSError):
                 if guest.read(f"{path}/subsysnqn").strip() == self.name:
@@ -81,7 +82,7 @@ class Disk:
         return None
 
     def disconnect(self):
-        """The host lets go of it: whether it has."""
+        """Disconnects the host. Returns whether that worked."""
         controller = self.controller()
         if controller:
             with contextlib.suppress(FileNotFoundError):
