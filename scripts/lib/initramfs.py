@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The root of scripts/vm --initramfs: what of the Debian root and of the checkout
+"""The root of scripts/vm --initramfs: the parts of the Debian root and of the checkout that
 the tests need, as a cpio archive.
 
 Runs inside the Debian root. Everything keeps its path, symbolic links included.
@@ -17,7 +17,7 @@ PYTHON = "/usr/lib/python%d.%d" % sys.version_info[:2]
 
 PROGRAMS = ("busybox", "dash", "python3", "env", "dmesg", "ip", "rdma", "kmod", "modprobe", "insmod",
             "modinfo", "rmmod")
-# Of Python's own modules those that nothing here imports, and that are large.
+# Large modules of Python that nothing here imports.
 PYTHON_LEFT_OUT = re.compile(r"/(__pycache__|idlelib|lib2to3|pydoc_data|ensurepip|unittest|asyncio|email|"
                              r"xml|lib-dynload|_pyrepl|sqlite3|tkinter|config-.*)$")
 FOLDERS = ("/bin", "/dev", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/var/log", "/var/tmp")
@@ -25,13 +25,13 @@ MODULES = ("ib_uverbs", "rdma_ucm")
 
 
 class Archive:
-    """What goes in: paths, with the folders and the links on the way to them."""
+    """The archive's contents: paths, with the folders and links on the way to them."""
 
     def __init__(self):
         self.paths = set()
 
     def add(self, path):
-        """One path; of a folder, the folder alone."""
+        """Adds one path; of a folder, the folder alone."""
         done = "/"
         for name in path.strip("/").split("/"):
             done = os.path.join(done, name)
@@ -41,7 +41,7 @@ class Archive:
                 done = os.path.realpath(done)
 
     def add_tree(self, top, left_out=None):
-        """A folder and what is in it."""
+        """Adds a folder and everything in it."""
         for folder, folders, files in os.walk(top):
             if left_out:
                 folders[:] = [name for name in folders if not left_out.search(f"{folder}/{name}")]
@@ -49,14 +49,14 @@ class Archive:
                 self.add(f"{folder}/{name}")
 
     def add_libraries(self):
-        """What the programs and libraries that are in it are linked with."""
+        """Adds the libraries that the programs and libraries are linked with."""
         files = [path for path in self.paths if os.path.isfile(path) and is_elf(path)]
         found = subprocess.run(["ldd"] + files, capture_output=True, text=True, check=False).stdout
         for path in re.findall(r"(/\S+) \(0x", found):
             self.add(path)
 
     def write(self, file):
-        """As an archive that the kernel can read."""
+        """The contents as an archive that the kernel can read."""
         names = "".join(path + "\n" for path in sorted(self.paths))
         with open(file, "wb") as out:
             subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], input=names.encode(), stdout=out,
@@ -64,16 +64,16 @@ class Archive:
 
 
 def is_elf(path):
-    """Is it a program or library?"""
+    """Is the file a program or library?"""
     with open(path, "rb") as file:
         return file.read(4) == b"\x7fELF"
 
 
 def module_files(version, driver):
-    """Kernel modules that the driver needs, and what modprobe needs to find them."""
+    """The kernel modules that the driver needs, and the files that modprobe needs."""
     tree = f"/lib/modules/{version}"
     if not os.path.isdir(tree):
-        return []  # a kernel of our own, which has them built in
+        return []  # a kernel of our own has them built in
     depends = subprocess.run(["modinfo", "-F", "depends", driver], capture_output=True, text=True,
                              check=True).stdout.strip()
     shown = subprocess.run(["modprobe", "-S", version, "-a", "--show-depends", *MODULES,
@@ -83,14 +83,14 @@ def module_files(version, driver):
 
 
 def test_programs():
-    """What 'make tests' has built."""
+    """The files that 'make tests' has built."""
     for path in glob.glob(f"{TOP}/build/tests/*"):
         if os.path.isfile(path) and os.stat(path).st_mode & stat.S_IXUSR:
             yield path
 
 
 def build(file, version, more):
-    """The root for a kernel of this version, with some more files in it."""
+    """The root for a kernel of this version, with additional files."""
     archive = Archive()
     driver = f"{TOP}/build/modules/{version}/moor.ko"
     for folder in FOLDERS:

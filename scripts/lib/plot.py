@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Plots as SVG: panels side by side, both axes logarithmic, a line for each who was measured."""
+"""Plots as SVG: panels side by side, both axes logarithmic, a line for each device."""
 
 import math
 from xml.sax.saxutils import escape
@@ -20,13 +20,13 @@ def human(value, unit=""):
 
 
 def text(x, y, what, **attributes):
-    """A line of text."""
+    """An SVG element for a line of text."""
     more = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in attributes.items())
     return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{escape(what)}</text>'
 
 
 class Axis:
-    """Values to positions, with room at both ends up to a power of the base."""
+    """Maps values to positions, with room at both ends up to a power of the base."""
 
     def __init__(self, values, base, pixels):
         self.base, self.pixels = base, pixels
@@ -34,17 +34,17 @@ class Axis:
         self.high = max(math.ceil(math.log(max(values), base) - 1e-9), self.low + 1)
 
     def at(self, value):
-        """From the axis's beginning."""
+        """The position of a value, from the axis's beginning."""
         return self.pixels * (math.log(value, self.base) - self.low) / (self.high - self.low)
 
     def ticks(self):
-        """Powers of the base, not more than fit."""
+        """Powers of the base, no more than fit."""
         stride = math.ceil((self.high - self.low) / 6)
         return [self.base ** power for power in range(self.low, self.high + 1, stride)]
 
 
 def panel(title, lines, axes, units, colours):
-    """The inside of one: @lines is {who: {size: value}}."""
+    """The inside of a panel: @lines is {device: {size: value}}."""
     x, y = axes
     parts = [text(WIDTH / 2, -8, title, text_anchor="middle"),
              f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>']
@@ -65,7 +65,7 @@ def panel(title, lines, axes, units, colours):
 
 
 def plot(title, panels, units):
-    """An SVG: @panels is {title: {who: {size: value}}}, @units those of sizes and of values."""
+    """An SVG: @panels is {title: {device: {size: value}}}, @units those of sizes and of values."""
     whose = list(dict.fromkeys(who for lines in panels.values() for who in lines))
     colours = {who: COLOURS[i % len(COLOURS)] for i, who in enumerate(whose)}
     points = [point for lines in panels.values() for line in lines.values() for point in line.items()]

@@ -8,7 +8,7 @@ passed=0 failed=0 skipped=0
 # shellcheck disable=SC2034  # for who sources this
 for_graphs=(--iommu --strict --control --append 'slab_debug=U,kmalloc-*')
 
-# Of a hundred packets, so many meet with each accident.
+# Each kind of accident hits this many of a hundred packets.
 impairment=lose=5,repeat=5,reorder=5,delay=5,damage=5
 # What may not tell the difference: the tests of the guest that move data or provoke errors.
 # testing.rst says which are not among them, and why.
@@ -25,7 +25,8 @@ programs_newest=nvme,perftest,pyverbs,rdma_cm,rdma_core_unstable
 # shellcheck disable=SC2034  # for who sources this
 programs_lts=iser,nfs,qperf,rds,smc
 
-# impaired_port NAME VM-OPTION... -- TEST...: of these, on a port that impairs.
+# impaired_port NAME VM-OPTION... -- TEST...: runs these tests on a port that impairs
+# packets.
 impaired_port() {
 	local name=$1 options=()
 	shift
@@ -34,7 +35,7 @@ impaired_port() {
 	guest "$name" --control "${options[@]}" -- --impair "$impairment" --patience 4 "$@"
 }
 
-# aside FUNCTION: its steps side by side with those that follow, until 'join'.
+# aside FUNCTION: runs its steps in the background until 'join'.
 aside() {
 	(
 		trap - EXIT
@@ -53,7 +54,7 @@ join() {
 	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 }
 
-# end_process PID: it and all that it has started.
+# end_process PID: ends it and all processes that it has started.
 end_process() {
 	local child
 	for child in $(pgrep -P "$1"); do end_process "$child"; done
@@ -72,7 +73,7 @@ report() {
 		echo "$line - $1"
 	} >>"$points"
 }
-# whole FILE: all that was reported, as one TAP.
+# whole FILE: everything reported so far, as one TAP.
 whole() {
 	awk '{ sub(/ok - /, "ok " NR " - "); print } END { print "1.." NR }' "$points" >"$1"
 	rm -f -- "$points"
@@ -85,7 +86,7 @@ step() {
 	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good='' bad=''
 	shift 2
 	timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
-	# A suite of KUnit is one "ok" and many cases: where there are totals, they count.
+	# A KUnit suite is one "ok" with many cases: where there are totals, these count.
 	read -r good bad < <(sed -nE 's/^[a-z-]+: ([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" | tail -n 1) || true
 	[ -n "$good" ] || good=$(grep -cE '^ok\b' "$log") || true
 	[ -n "$bad" ] || bad=$(grep -cE '^not ok\b' "$log") || true
@@ -96,7 +97,7 @@ step() {
 		bad=$((bad > 0 ? bad : 1))
 		printf 'not ok %-28s %s failed, status %d (%d s); log: %s\n' "$name" "$bad" "$status" \
 			$((SECONDS - started)) "${log#"$top"/}"
-		# What failed, with what was said of it; or how it ended.
+		# The failed points with their diagnostics; or how the step ended.
 		{ grep -E -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
 	fi
 	passed=$((passed + good)) failed=$((failed + bad))
@@ -104,7 +105,7 @@ step() {
 	[ "$status" = 0 ] && [ "$bad" = 0 ]
 }
 
-# Memory of the guest that it holds to be persistent: 32 MiB from 256 MiB on.
+# The guest takes 32 MiB of its memory from 256 MiB on for persistent.
 persistent='memmap=32M!256M'
 
 # guest NAME VM-OPTION... -- TEST...: the guest's tests in one boot; TEST... are
@@ -123,7 +124,7 @@ guest() {
 		read -ra counts <"$results"
 		bad=${counts[1]}
 		passed=$((passed + counts[0])) skipped=$((skipped + counts[2]))
-		# A test may pass and the kernel complain afterwards.
+		# The kernel may warn after a test has passed.
 		[ "$status" -le 1 ] || bad=$((bad + 1))
 	else
 		printf 'not ok %s: no results, status %d\n' "$name" "$status"

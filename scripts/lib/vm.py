@@ -34,17 +34,17 @@ KEPT_LOGS = 100
 LEAST_MEM_MB = 256
 
 # The PCI slot of the guest's root, virtio-fs, which refuses to be suspended. The kernel
-# begins with the last slot: NICs come behind it and are suspended, serial ports before it
-# and are not. For Linux 7.3 no longer finds out which ports of a virtio-console the host
-# has open when it resumes one: it asks QEMU before there is room for the answer, and
-# whoever writes to such a port then hangs.
+# begins with the last slot: NICs come behind it and are suspended, serial ports before
+# it and are not. Otherwise, when Linux 7.3 resumes a virtio-console, it asks QEMU which
+# ports the host has open before there is room for the answer, does not learn it, and a
+# process that then writes to such a port hangs.
 ROOT_SLOT = 0x10
 
-# Kernels that scripts/setup-tools builds.
+# Kernels built by scripts/setup-tools.
 OWN_KERNELS = ("debug", "kcsan")
 
-# What the guest's kernel says when something is wrong with it. Warnings and
-# oopses panic (see kernel_arguments), so most of these end the guest as well.
+# Messages of the guest's kernel that make the run fail. Warnings and oopses panic (see
+# kernel_arguments), so most of these end the guest as well.
 TROUBLE = re.compile(
     r"Kernel panic|BUG: |WARNING: |Oops: |general protection fault|"
     r"INFO: task .* blocked|rcu: INFO: .* stall|soft lockup|hard LOCKUP|"
@@ -58,7 +58,7 @@ class NotRun(Exception):
 
 
 def say(text):
-    """One line to the user, who may not listen any more: the status counts then."""
+    """Prints a line for the user; if that fails, the exit status remains."""
     try:
         print(f"vm: {text}", file=sys.stderr, flush=True)
     except BrokenPipeError:
@@ -118,7 +118,7 @@ def parse_arguments(argv):
 
 
 def find_kernel(which):
-    """Image and version of the kernel to boot."""
+    """The image and version of the kernel to boot."""
     if which in ("newest", "lts"):
         with open(f"/etc/moor/kernel-{which}", encoding="ascii") as file:
             version = file.read().strip()
@@ -141,10 +141,10 @@ def find_kernel(which):
 
 
 def find_driver(options, version):
-    """moor.ko for this kernel, or nothing where none is to be loaded."""
+    """moor.ko for this kernel, or None if none is to be loaded."""
     wanted = not options.no_driver and options.nics > 0
     driver = f"{TOP}/build/modules/{version}/moor.ko"
-    # An initramfs has it in any case.
+    # An initramfs contains it in any case.
     if (wanted or options.initramfs) and not os.path.exists(driver):
         raise NotRun(f"no driver for this kernel: build/modules/{version}/moor.ko is missing; "
                      f"run 'make vm-parts'{'' if options.initramfs else ', or boot with --no-driver'}")
@@ -152,10 +152,10 @@ def find_driver(options, version):
 
 
 def kvm_works():
-    """Whether KVM runs a guest: the device may be there and every guest hang.
+    """Does KVM run a guest? The device may exist and every guest hang.
 
-    A boot sector that ends QEMU with status 1 (through isa-debug-exit) is the
-    test. The answer holds until the host boots again, so it is kept.
+    The test is a boot sector that ends QEMU with status 1 (through isa-debug-exit). The
+    answer holds until the host boots again, so it is kept.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
@@ -207,7 +207,7 @@ class Model:
         self.ready = ready
 
     def wait_ready(self):
-        """Returns once the model listens."""
+        """Waits until the model listens."""
         readable, _, _ = select.select([self.ready], [], [], MODEL_READY_SECONDS)
         if not readable or not os.read(self.ready, 16).startswith(b"ready"):
             how = "did not say that it is ready" if self.process.poll() is None else \
@@ -216,7 +216,7 @@ class Model:
         os.close(self.ready)
 
     def death(self):
-        """How it died, if it did while the guest was running."""
+        """How the model died, if it did while the guest was running."""
         status = self.process.poll()
         if status is None:
             return None
@@ -225,19 +225,19 @@ class Model:
 
 
 def last_line(path):
-    """What a log ends with."""
+    """The last lines of a log."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().strip().splitlines()
     return lines[-1] if lines else "its log is empty"
 
 
 def shown(path):
-    """A path as it is given to the user."""
+    """A path as the user knows it."""
     return os.path.relpath(path, TOP) if path.startswith(TOP + "/") else path
 
 
 def write_guest_files(options, driver, log):
-    """What scripts/lib/guest-init reads."""
+    """Writes the files that scripts/lib/guest-init reads."""
     interactive = options.command is None
     size = shutil.get_terminal_size()
     settings = {
@@ -250,10 +250,10 @@ def write_guest_files(options, driver, log):
         "rows": str(size.lines),
         "columns": str(size.columns),
         "TERM": os.environ.get("TERM", "dumb"),
-        # For tests that know more to expect of such a NIC.
+        # For tests that expect more of a NIC with certain switches.
         "MOOR_NIC_SWITCHES": " ".join(switch for switch in MODEL_SWITCHES
                                       if getattr(options, switch.replace("-", "_"))),
-        # For tests that look at what the NIC says; only where the guest has it.
+        # For tests that read the NIC's log; only where the guest can see it.
         "MOOR_LOGS": log if f"{log}/".startswith(f"{TOP}/") and not options.initramfs else "",
     }
     with open(f"{VM}/settings", "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -268,19 +268,19 @@ def write_guest_files(options, driver, log):
 
 
 def kernel_arguments(options):
-    """What the guest's kernel is told, besides what virtme-ng tells it."""
+    """The guest kernel's arguments, besides virtme-ng's."""
     arguments = [
-        # Everything that is wrong ends the guest and is on the console; but
-        # data races warn, and few of them are ours: those are looked for in the end.
+        # Every kernel warning ends the guest and is on the console; but data races only
+        # warn, and few are the driver's: these are looked for at the end.
         f"panic_on_warn={int(options.kernel != 'kcsan')}", "oops=panic", "panic=-1",
         "sysctl.kernel.hung_task_panic=1",
         "console=ttyS0" if options.initramfs else "console=hvc0", "ignore_loglevel",
-        # Root may map the NIC's BARs beside the driver: tests misbehave like that.
+        # Root may map the NIC's BARs beside the driver, as some tests do.
         "iomem=relaxed",
         # As Debian's kernels do by themselves. Without it programs that are
         # mapped from virtiofs crash at random in kernels of our own.
         "init_on_alloc=1",
-        # What only costs boot time on an emulated processor.
+        # These only cost boot time on an emulated processor.
         "mitigations=off", "nokaslr", "audit=0", "apparmor=0", "random.trust_cpu=on",
         "rcupdate.rcu_expedited=1", "cryptomgr.notests", "no_timer_check", "8250.nr_uarts=1",
         "i8042.noaux=1", "i8042.nokbd=1", "i8042.nopnp=1", "fsck.mode=skip",
@@ -293,12 +293,12 @@ def kernel_arguments(options):
 
 
 def qemu_arguments(options, models, console):
-    """What QEMU is told, besides what virtme-ng tells it."""
+    """QEMU's arguments, besides virtme-ng's."""
     arguments = ["-nodefaults", "-no-reboot"]
     if options.command is not None:
-        # Everything the guest's kernel prints, into a file.
+        # Everything the guest's kernel prints goes into a file.
         arguments += ["-chardev", f"file,id=moorlog,path={console}"]
-        # The serial port works from the first line of a second kernel on.
+        # The serial port works from a second kernel's first line on.
         arguments += ["-serial", "chardev:moorlog"] if options.initramfs else \
             ["-device", "virtio-serial-pci", "-device", "virtconsole,chardev=moorlog"]
     # Emulated, QEMU's plain processor (virtme-ng's choice) boots in two thirds
@@ -324,7 +324,7 @@ def qemu_arguments(options, models, console):
 
 
 def virtme_arguments(options, image, models, console):
-    """The whole command line of virtme-run."""
+    """The command line of virtme-run."""
     arguments = ["virtme-run", "--kimg", image, "--mods", "auto", "--rw",
                  "--qemu-bin", f"{TOP}/scripts/lib/vm-qemu",
                  "--memory", options.mem, "--cpus", str(options.cpus), "--disable-microvm"]
@@ -339,7 +339,8 @@ def virtme_arguments(options, image, models, console):
 
 
 def write_initramfs(image, version):
-    """The guest's root: once to boot from, and in it once more beside the kernel, for kexec."""
+    """The guest's root: once to boot from, and a second time inside it with the kernel, for
+    kexec."""
     next_kernel = f"{VM}/next"
     initramfs.build("/run/initramfs", version, [f"{VM}/{name}" for name in ("settings", "folders", "command")])
     os.makedirs(next_kernel)
@@ -353,7 +354,7 @@ def write_initramfs(image, version):
 
 
 def initramfs_arguments(options, image, models, console, monitor):
-    """The whole command line of QEMU where virtme-ng has no part in it."""
+    """QEMU's command line for an initramfs, without virtme-ng."""
     init = f"{TOP}/scripts/lib/guest-init"
     arguments = [f"{TOP}/scripts/lib/vm-qemu", "-machine", "q35,memory-backend=mem",
                  "-object", f"memory-backend-memfd,id=mem,size={options.mem},share=on",
@@ -367,7 +368,7 @@ def initramfs_arguments(options, image, models, console, monitor):
     # ROOT_SLOT): QEMU keeps their state, and says so where the slot is PCI Express.
     arguments += ["-device", "pcie-root-port,id=express",
                   "-device", "virtio-serial-pci,id=ports,bus=express,x-pcie-pm-no-soft-reset=on"]
-    # What virtme-ng calls them; the last two are files in the other kind of guest.
+    # virtme-ng's names of the ports; the last two are files in the other kind of guest.
     arguments += ["-chardev", "stdio,id=stdin,signal=on,mux=off"]
     ports = {"stdin": "", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
              "dev_stdout": "/proc/self/fd/1", "dev_stderr": "/proc/self/fd/2",
@@ -380,7 +381,7 @@ def initramfs_arguments(options, image, models, console, monitor):
 
 
 class Waker:
-    """Wakes a guest that sleeps, as somebody who presses its power button: QEMU's monitor."""
+    """Wakes a sleeping guest through QEMU's monitor, as its power button would."""
 
     def __init__(self):
         self.socket, self.qemu = socket.socketpair()
@@ -388,7 +389,7 @@ class Waker:
         self.heard = b""
 
     def listen(self):
-        """There is something to read: false at the end."""
+        """Reads what QEMU says, and wakes the guest if it has gone to sleep. False at the end."""
         data = self.socket.recv(65536)
         self.heard += data
         *lines, self.heard = self.heard.split(b"\n")
@@ -399,7 +400,7 @@ class Waker:
 
 
 def console_lines(console):
-    """What the guest's kernel has printed."""
+    """The kernel messages of the guest."""
     try:
         with open(console, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
@@ -408,9 +409,9 @@ def console_lines(console):
 
 
 def without_foreign_races(lines):
-    """The lines, and how many of KCSAN's reports were left out: those without our driver.
+    """The lines, and the number of KCSAN reports left out: those without the driver.
 
-    Of the kernel's other data races there are many, most of them meant.
+    The kernel has many other data races, most of them intended.
     """
     kept, start, foreign = [], None, 0
     for line in lines:
@@ -430,7 +431,7 @@ def without_foreign_races(lines):
 
 
 def kernel_trouble(console):
-    """The part of the console log that says what is wrong, or nothing."""
+    """The part of the console log that reports an error, or an empty text."""
     lines, foreign = without_foreign_races(console_lines(console))
     if foreign:
         say(f"{foreign} data races of the rest of the kernel are in its log")
@@ -441,28 +442,28 @@ def kernel_trouble(console):
 
 
 def lost_patch(options, trouble):
-    """Whether an emulated processor ran into a breakpoint that was gone already.
+    """Did an emulated processor run into a breakpoint that was already removed?
 
-    The kernel patches instructions behind a breakpoint. Now and then one of two
-    emulated processors meets it when the kernel is through with it.
+    The kernel patches instructions behind a breakpoint. Now and then one of two emulated
+    processors meets it after the kernel has finished.
     """
     return not options.kvm and any("Oops: int3" in line for line in trouble) and \
         not any("[moor" in line for line in trouble)
 
 
 def has_begun(console):
-    """Whether the guest came as far as the command."""
+    """Has the guest started the command?"""
     return any("moor-vm: running the command" in line for line in console_lines(console))
 
 
 def ask_for_another_boot():
-    """Of scripts/vm, which starts all of this anew."""
+    """Tells scripts/vm to boot once more."""
     with open(f"{TOP}/build/lock/vm-again-{os.environ['MOOR_PID']}", "w", encoding="utf-8"):
         pass
 
 
 def read_once(name):
-    """A file that the guest may have written."""
+    """Reads a file that the guest may have written."""
     try:
         with open(f"{VM}/{name}", encoding="utf-8") as file:
             return file.read().strip()
@@ -471,7 +472,7 @@ def read_once(name):
 
 
 def pass_on(source, sink):
-    """Writes to sink what can be read from source now: false at the end of either."""
+    """Copies what can be read from source now to sink. False at the end of either."""
     data = os.read(source, 65536)
     try:
         left = data
@@ -483,7 +484,7 @@ def pass_on(source, sink):
 
 
 def run_guest(options, arguments, models, console, waker):
-    """Runs virtme-run or QEMU until it ends, time is over or a model dies: why it ended."""
+    """Runs virtme-run or QEMU until it ends, the time is over or a model dies. Returns why."""
     pipes = {}
     monitor = [waker.socket] if waker else []
     if options.command is None:
@@ -502,7 +503,7 @@ def run_guest(options, arguments, models, console, waker):
     deadline = time.monotonic() + options.timeout if options.timeout else None
     why = None
     while True:
-        # When it is over, only what is in the pipes already counts.
+        # After that, only what is in the pipes already is copied.
         left = 0 if why else deadline and max(0, deadline - time.monotonic())
         readable, _, _ = select.select(list(pipes) + ([] if why else list(ends) + monitor), [], [], left)
         if monitor and monitor[0] in readable and not waker.listen():
@@ -523,7 +524,7 @@ def run_guest(options, arguments, models, console, waker):
 
 
 def verdict(options, why, models, console, qemu_log):
-    """The exit status, and what is to be said about it."""
+    """The exit status, and the message that goes with it."""
     trouble = kernel_trouble(console)
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
     if trouble:
@@ -558,7 +559,7 @@ def verdict(options, why, models, console, qemu_log):
 
 
 def make_log_folder(options):
-    """Where the logs of this run go; of runs long past, they go."""
+    """The folder for this run's logs; those of old runs are removed."""
     if options.log:
         return options.log
     everything = f"{TOP}/build/log"
@@ -571,7 +572,7 @@ def make_log_folder(options):
 
 
 def main():
-    """Exit status: see scripts/vm."""
+    """Returns the exit status: see scripts/vm."""
     options = parse_arguments(sys.argv[1:])
     # For virtme-ng's sockets: /run is this namespace's own, and dies with it.
     os.environ["TMPDIR"] = "/run"
@@ -584,8 +585,8 @@ def main():
     write_guest_files(options, driver, os.path.realpath(log))
     if options.initramfs:
         write_initramfs(image, version)
-    # The host's files are the guest's: what it must not write is made
-    # read-only here, on the one mount that it gets as its root.
+    # The guest sees the host's files: what it must not write is made read-only here, on
+    # the one mount that becomes its root.
     subprocess.run(["mount", "--bind", f"{TOP}/scripts/lib/guest-init", VIRTME_INIT], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", "/"], check=True)
     models = [Model(options, index, log) for index in range(options.nics)]

@@ -12,11 +12,11 @@ from .known import BROKEN, CAUGHT, HUNG, SURVIVED, Outcome, folder_and_test
 from .tree import Broken, build, make, new_log, place, run
 
 BOOT_SECONDS = 900
-# One test: none of tests/guest/ takes a quarter of it, and a mistake often is one that
-# waits for ever. Those of other folders say in their heads what they may take.
+# For one test: none of tests/guest/ takes a quarter of it, and a mutant often makes one
+# hang. Tests of other folders give their limits in their heads.
 TEST_SECONDS = 60
 
-# In the guest, where the driver is loaded and the provider is at /run/moor.
+# The guest's paths of driver and provider.
 TAKE_DRIVER = """take_driver() {
 	rmmod moor && insmod "$1" || exit 1
 	for netdev in /sys/bus/pci/drivers/moor/*/net/*; do ip link set "${netdev##*/}" up; done
@@ -24,7 +24,7 @@ TAKE_DRIVER = """take_driver() {
 
 
 def build_driver(options, log):
-    """The driver for the kernel of a VM with these options: its file."""
+    """The driver's file, for the kernel of a VM with these options."""
     kind = options[options.index("--kernel") + 1] if "--kernel" in options else "newest"
     if kind in ("newest", "lts"):
         with open(f"{place.tree}/build/root/etc/moor/kernel-{kind}", encoding="ascii") as file:
@@ -45,7 +45,7 @@ def build_driver(options, log):
 
 
 def build_all(options, log):
-    """Everything a VM with these options uses."""
+    """Builds everything that a VM with these options uses."""
     build_driver(options, log)
     make(log, "provider")
     make(log, "model")
@@ -53,21 +53,21 @@ def build_all(options, log):
 
 
 def boot(command, options, log):
-    """Runs a command in a VM: status, output."""
+    """Runs a command in a VM. Returns status and output."""
     folder = os.path.dirname(log)
     return run(log, ["scripts/vm", "--timeout", str(BOOT_SECONDS), "--log", folder, *options, "--", *command])
 
 
 def run_guest(names):
-    """The command for these tests, which are of one folder; one failure is enough."""
+    """The command for tests of one folder; it ends at the first failure."""
     folder = folder_and_test(names[0])[0]
     return ["env", "MOOR_FIRST=yes", "tests/run-guest", "--timeout", str(TEST_SECONDS), "--folder", folder,
             *(folder_and_test(name)[1] for name in names)]
 
 
 def judge(status, output):
-    """What the output of run-guest in a VM says."""
-    # Of a boot that scripts/vm tried again nothing counts.
+    """The results in the output of run-guest in a VM."""
+    # The output of a boot that scripts/vm has tried again does not count.
     output = re.split(r"^vm: it is booted once more\n", output, flags=re.MULTILINE)[-1]
     failed = re.search(r"^    failed: (.*)$", output, re.MULTILINE)
     slow = re.search(r"^    failed: took longer than .*$", output, re.MULTILINE)
@@ -89,18 +89,18 @@ def judge(status, output):
 
 
 def run_test(words, log):
-    """One test in a VM."""
+    """Runs one test in a VM."""
     build_all(words[1:], log)
     return judge(*boot(run_guest(words[:1]), words[1:], log))
 
 
 def log_of(what, options):
-    """The log of a boot that several share."""
+    """The log of a boot for several tests."""
     return new_log("-".join([what] + [re.sub(r"\W+", "", option) for option in options]))
 
 
 def boot_suites(options, suites):
-    """Several tests of one folder in one boot: whether all pass."""
+    """Runs several tests of one folder in one boot. Do all pass?"""
     log = log_of("suites", options)
     try:
         build_all(options, log)
@@ -112,9 +112,10 @@ def boot_suites(options, suites):
 # --- mutants that share a boot --------------------------------------------------
 
 def one_part(mutant):
-    """The part that a mutant of the guest changes, if it can be changed in a running guest."""
+    """The part that a mutant changes, if it can be changed in a running guest."""
     words = mutant.suite.split()
-    # Other folders break more than one test, or take long; who hangs as announced leaves others less time.
+    # Tests of other folders break more than one test, or take long; and a mutant that
+    # hangs as announced leaves the others less time.
     if mutant.expect or words[0] != "guest" or folder_and_test(words[1])[0] != "guest":
         return None
     parts = {edit.path.split("/")[0] for edit in mutant.edits}
@@ -122,7 +123,7 @@ def one_part(mutant):
 
 
 def variant(copy, mutant, log):
-    """A provider or driver of its own: the commands by which the guest takes it."""
+    """A provider or driver of the mutant's own: the commands by which the guest loads it."""
     folder = f"{place.tree}/build/variants/{mutant.name}"
     shutil.rmtree(folder, ignore_errors=True)
     copy.become(mutant.apply(copy.sources))
@@ -138,9 +139,10 @@ def variant(copy, mutant, log):
 
 
 def boot_together(copy, options, mutants):
-    """Mutants of provider or driver, one after the other in one boot: {name: (outcome, seconds)}.
+    """Runs mutants of provider or driver one after the other in one boot: {name: (outcome,
+    seconds)}.
 
-    Whom the guest did not outlive is missing, with all that come after.
+    A mutant that ends the guest is missing, with all that come after it.
     """
     started = time.monotonic()
     log = log_of("together", options)
@@ -168,17 +170,17 @@ def boot_together(copy, options, mutants):
 
 
 def run_groups(copy, mutants):
-    """What can be run together: {name: (outcome, seconds)}."""
+    """Runs the mutants that can share boots: {name: (outcome, seconds)}."""
     groups = collections.defaultdict(list)
     for mutant in mutants:
         if one_part(mutant):
             groups[tuple(mutant.suite.split()[2:])].append(mutant)
     found = {}
     for options, group in groups.items():
-        # Those of the provider first: the driver is the one that was loaded.
+        # Mutants of the provider first: they need the driver as it was loaded.
         group.sort(key=lambda mutant: one_part(mutant) != "provider")
         while len(group) > 1:
             found.update(boot_together(copy, list(options), group))
-            # Who ended the guest is for a guest of his own.
+            # A mutant that has ended the guest is run in a guest of its own.
             group = [mutant for mutant in group if mutant.name not in found][1:]
     return found

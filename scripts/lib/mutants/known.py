@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How a suite can end, and what is known of that from the runs before."""
+"""How a suite can end, and the results of earlier runs."""
 
 import collections
 import functools
@@ -14,7 +14,7 @@ from .tree import TOP, place
 CAUGHT, SURVIVED, HUNG, BROKEN = "caught", "survived", "hung", "error"
 Outcome = collections.namedtuple("Outcome", "result detail")
 
-# What decides how a suite of a kind ends: beginnings of paths.
+# The sources that decide how a suite of a kind ends: beginnings of paths.
 SOURCES = {
     "model": ("include/", "model/", "model/test/unit/guest", "model/test/{test}.", "model/test/unit/{test}."),
     "conformance": ("include/", "model/", "tests/conformance/"),
@@ -26,7 +26,7 @@ SOURCES = {
 
 
 def folder_and_test(word):
-    """Of a test of the guest: tests/guest/ is what "TEST" is in, "FOLDER/TEST" in tests/FOLDER/."""
+    """For a test of the guest: "TEST" is in tests/guest/, "FOLDER/TEST" in tests/FOLDER/."""
     folder, _, test = word.rpartition("/")
     return folder or "guest", test
 
@@ -36,7 +36,7 @@ def sources_of(kind, name):
     if kind != "guest":
         return tuple(prefix.replace("{test}", name) for prefix in SOURCES[kind])
     folder, test = folder_and_test(name)
-    # In other folders programs share more than lib/; and one test needs a module.
+    # In other folders programs share more than lib/, and one test needs a module.
     mine = f"tests/guest/{test}." if folder == "guest" else f"tests/{folder}/"
     has_module = test in ("figures", "kernel_verbs", "kernel_gone", "short")
     return (*SOURCES[kind], mine, *(["tests/kernel/"] if has_module else []))
@@ -44,17 +44,17 @@ def sources_of(kind, name):
 
 @functools.cache
 def versions():
-    """Kernels, compilers and programs that suites run on: see scripts/versions."""
+    """The kernels, compilers and programs that suites run on: see scripts/versions."""
     return subprocess.run([f"{TOP}/scripts/lib/versions", "used"], capture_output=True, text=True, check=True).stdout
 
 
 def suite_key(suite, sources, text):
-    """Changes with whatever may change how @suite ends on a mutant of this text."""
+    """A hash of everything that may change how @suite ends on a mutant of this text."""
     kind, name = suite.split()[:2]
     digest = hashlib.sha256(f"{suite}\0{text}\0{versions()}\0".encode())
     prefixes = sources_of(kind, name)
     for path in sorted(path for path in sources if path.startswith(prefixes)):
-        # Nothing depends on the tests beside it.
+        # No suite depends on the tests beside it.
         if re.match(r"model/test/(unit/)?(unit|test)_", path) and not path.startswith(prefixes[2:]):
             continue
         if re.match(r"kunit/test_", path) and f'"{name.split(".")[0]}"'.encode() not in sources[path]:
@@ -64,7 +64,7 @@ def suite_key(suite, sources, text):
 
 
 class Known:
-    """Results by name, each with the key it holds for."""
+    """Results by name, each with the key for which it holds."""
 
     def __init__(self, forget):
         self.results = {}
@@ -73,12 +73,12 @@ class Known:
                 self.results = json.load(file)
 
     def get(self, name, key):
-        """The outcome and what it took, or None."""
+        """The outcome and its duration, or None."""
         found = self.results.get(name)
         return (Outcome(found["result"], found["detail"]), found["seconds"]) if found and found["key"] == key else None
 
     def put(self, name, key, outcome, seconds):
-        """On disk when it returns."""
+        """Stores a result, on disk when it returns."""
         self.results[name] = {"key": key, "result": outcome.result, "detail": outcome.detail,
                               "seconds": round(seconds, 1)}
         with open(f"{place.state}.new", "w", encoding="utf-8") as file:

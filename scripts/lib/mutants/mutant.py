@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The files of tests/mutants/: what they say, and what they change."""
+"""The files of tests/mutants/: their fields and replacements."""
 
 import collections
 import re
@@ -45,7 +45,7 @@ class Mutant:
         self.check()
 
     def check(self):
-        """Whether everything is said."""
+        """Are all fields given?"""
         kind = self.suite.split()[0] if self.suite else ""
         if not self.what or kind not in KINDS or len(self.suite.split()) < 2 or not self.edits:
             raise Broken(f"{self.name}.mutant: What, Suite or the replacements are missing or wrong")
@@ -58,16 +58,16 @@ class Mutant:
 
     @property
     def shows_outside(self):
-        """Whether who has only the device can tell."""
+        """Can the mistake be seen from outside of the device?"""
         return bool(self.rule) and not self.rule.startswith("inside:")
 
     @property
     def kind(self):
-        """Of its suite."""
+        """The kind of its suite."""
         return self.suite.split()[0]
 
     def apply(self, sources):
-        """The files it changes: {path: bytes}."""
+        """The files that it changes: {path: bytes}."""
         changed = {}
         for edit in self.edits:
             if edit.path not in sources:
@@ -91,7 +91,7 @@ class Mutant:
         return changed
 
     def trouble(self, sources):
-        """Why it does not apply, or None."""
+        """Why the mutant does not apply, or None."""
         try:
             self.apply(sources)
         except Broken as reason:

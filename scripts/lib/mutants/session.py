@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One run of scripts/mutants: which suites pass without a mistake, and which see one."""
+"""One run of scripts/mutants: first the suites without a mutant, then each mutant."""
 
 import collections
 import re
@@ -13,7 +13,7 @@ from .tree import Broken, Copy, new_log, read_sources
 
 
 class Session:
-    """Everything that was asked for."""
+    """The options and mutants of a run."""
 
     def __init__(self, options, mutants):
         self.sources = read_sources()
@@ -24,7 +24,7 @@ class Session:
         self.rows = []
 
     def baseline(self, suites):
-        """Runs these suites, of one kind, on the sources as they are: {suite: why it fails, or ''}."""
+        """Runs suites of one kind on the unchanged sources: {suite: why it fails, or ''}."""
         keys = {suite: suite_key(suite, self.sources, "") for suite in suites}
         found = {suite: self.known.get(f"suite {suite}", key) for suite, key in keys.items()}
         # Guest tests of a folder with the same machine share a boot, and so do all of KUnit's.
@@ -44,7 +44,7 @@ class Session:
                 together = guest.boot_suites(options, group)
             elif kind == "kunit" and len(group) > 1:
                 together = attempt(" ".join(["kunit *.*", *options]), new_log("kunit-all"))
-            # Which of them: each by itself.
+            # If they fail together, run each by itself.
             outcomes = [together] * len(group) if together.result == SURVIVED else [
                 attempt(suite, new_log(re.sub(r"\W+", "-", suite))) for suite in group]
             for suite, outcome in zip(group, outcomes):
@@ -54,7 +54,7 @@ class Session:
                 for suite, (outcome, _) in found.items()}
 
     def run_one(self, mutant):
-        """The outcome for a mutant, and what it took."""
+        """Runs a mutant: the outcome, and how long it took."""
         started = time.monotonic()
         try:
             changed = mutant.apply(self.sources)
@@ -69,7 +69,7 @@ class Session:
         return outcome, time.monotonic() - started
 
     def run(self):
-        """Everything, a kind of suites after the other."""
+        """Runs everything, one kind of suites after the other."""
         print(f"TAP version 13\n1..{len(self.mutants)}", flush=True)
         for kind in KINDS:
             mutants = sorted((m for m in self.mutants if m.kind == kind), key=lambda m: (m.suite, m.name))
@@ -102,7 +102,7 @@ class Session:
         self.rows.append((mutant, outcome, seconds))
 
     def table(self):
-        """All of it once more; whether all were caught."""
+        """Reports all results once more. Were all mutants caught?"""
         print(f"#\n# {'mutant':<28} {'result':<9} {'s':>5}  {'suite':<34} first failing case")
         for mutant, outcome, seconds in sorted(self.rows, key=lambda row: row[0].name):
             print(f"# {mutant.name:<28} {outcome.result:<9} {seconds:5.0f}  {mutant.suite:<34} {outcome.detail[:70]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the suite of each kind is run on the copy, and what its output says."""
+"""How the suite of each kind is run on the copy, and how its output is read."""
 
 import os
 import re
@@ -38,7 +38,8 @@ def run_model(words, log):
 
 
 def run_conformance(_words, log):
-    """The conformance suite, till the first case that fails: on a strict NIC, and on one that writes late."""
+    """The conformance suite up to the first failing case: on a strict NIC, and on one that
+    writes late."""
     nic, suite = f"{place.tree}/build/model/san/moor-nic", f"{place.tree}/build/tests/conformance/moor-conformance"
     make(log, "model", nic)
     make(log, "tests/conformance", suite)
@@ -96,7 +97,7 @@ RUN = {"model": run_model, "conformance": run_conformance, "kunit": run_kunit, "
 
 
 def attempt(suite, log):
-    """Runs a suite on the copy as it is."""
+    """Runs a suite on the copy."""
     words = suite.split()
     try:
         return RUN[words[0]](words[1:], log)

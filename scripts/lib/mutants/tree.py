@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The copy of the sources that is built, and how."""
+"""The copy of the sources that is built, and how it is built."""
 
 import os
 import re
@@ -13,30 +13,30 @@ COPIED = ("Documentation/hardware-interface.rst", "Kbuild", "Makefile", "drivers
 
 
 class Place:
-    """Folders of this run."""
+    """The folders of this run."""
 
     work = f"{TOP}/build/mutants"
 
     @property
     def tree(self):
-        """The copy of the sources, and what is built of it."""
+        """The copy of the sources, and its builds."""
         return f"{self.work}/tree"
 
     @property
     def state(self):
-        """What is known."""
+        """The results so far."""
         return f"{self.work}/state.json"
 
 
 class Broken(Exception):
-    """What is wrong has nothing to do with what the suite thinks of the mutant."""
+    """An error that is not the suite's verdict on a mutant."""
 
 
 place = Place()
 
 
 def read_sources():
-    """What is copied: {path: bytes}."""
+    """The files to copy: {path: bytes}."""
     sources = {}
     for part in COPIED:
         if os.path.isfile(f"{TOP}/{part}"):
@@ -51,7 +51,7 @@ def read_sources():
 
 
 class Copy:
-    """The tree that is built; only what changes is written, so that little is compiled."""
+    """The tree that is built; only changed files are written, so that little is compiled."""
 
     def __init__(self, sources):
         self.sources = sources
@@ -72,7 +72,7 @@ class Copy:
                     self.now[path] = file.read()
 
     def become(self, changed):
-        """The sources, but for what is in @changed."""
+        """The sources, with the files of @changed replaced."""
         wanted = {**self.sources, **changed}
         for path in [path for path in self.now if path not in wanted]:
             os.unlink(f"{place.tree}/{path}")
@@ -96,7 +96,7 @@ def new_log(name):
 
 
 def run(log, command, **options):
-    """Runs @command in the copy: status, output."""
+    """Runs @command in the copy. Returns status and output."""
     done = subprocess.run(command, cwd=place.tree, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False, **options)
     output = done.stdout.decode(errors="replace")
@@ -106,7 +106,7 @@ def run(log, command, **options):
 
 
 def build(log, *command):
-    """A step of building, inside the root."""
+    """One step of building, inside the root."""
     status, output = run(log, ["scripts/in-root", "--", *command])
     if status:
         found = re.findall(r"^.*(?:error:|\*\*\*|No rule).*$", output, re.MULTILINE)
