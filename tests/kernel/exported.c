@@ -35,7 +35,7 @@ MODULE_IMPORT_NS("DMA_BUF");
 
 /*
  * The data is in one of two sets of pages. Each byte of the other set is EXPORTER_MARK,
- * which nobody may change. The reservation lock protects the members that change.
+ * and must stay so. The reservation lock protects the members that change.
  */
 struct exported {
 	struct page *pages[2][EXPORTER_PAGES];

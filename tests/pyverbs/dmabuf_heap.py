@@ -36,12 +36,12 @@ class DmaBuf(int):
 
     @property
     def drm_fd(self):
-        """What is mapped to see the memory."""
+        """The descriptor by which the memory is mapped."""
         return int(self)
 
 
 class DmaBufMR(pyverbs.mr.DmaBufMR):
-    """One of memory of the heap, unless it is told which."""
+    """An MR of a dma-buf of the heap, unless a dma-buf is given."""
 
     def __init__(self, pd, length, access, dmabuf=None, offset=0, gpu=0, gtt=0):
         if dmabuf is None:
@@ -50,6 +50,6 @@ class DmaBufMR(pyverbs.mr.DmaBufMR):
 
 
 def stand_in(module):
-    """Tests of this module take these instead of pyverbs' own."""
+    """Makes a module's tests use these classes instead of pyverbs' own."""
     if hasattr(module, 'DmaBufMR'):
         module.DmaBuf, module.DmaBufMR = DmaBuf, DmaBufMR
