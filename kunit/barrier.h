@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Included before everything else: the barriers that the driver writes itself
- * also empty the write-combining buffer of fake_wc.c. Those inside writeq() and
- * the like do not; they order nothing in such a buffer on x86 either.
+ * also empty the write-combining buffer of fake_wc.c. The barriers inside writeq()
+ * and the like do not: on x86 they do not order such a buffer either.
  */
 #ifndef MOOR_KUNIT_BARRIER_H
 #define MOOR_KUNIT_BARRIER_H
@@ -14,14 +14,14 @@ void fake_wc_barrier(void);
 #undef mb
 #undef wmb
 
-/* The barrier itself, and what it does to the buffer. */
+/* The kernel's barrier, which also empties the buffer. */
 #define mb()							\
 do {								\
 	asm volatile("mfence" : : : "memory");			\
 	fake_wc_barrier();					\
 } while (0)
 
-/* The same. */
+/* As mb(). */
 #define wmb()							\
 do {								\
 	asm volatile("sfence" : : : "memory");			\

@@ -41,12 +41,12 @@ static struct pci_ops bus_ops = {
 /**
  * fake_decode - which BAR an address hits
  * @addr: on the bus
- * @bar: which
- * @offset: where in it
+ * @bar: set to its number
+ * @offset: set to the offset in the BAR
  *
- * The function decodes it, as its registers say.
+ * Decodes the address as the function's command and BAR registers are set.
  *
- * Return: whether one is hit.
+ * Return: whether a BAR is hit.
  */
 bool fake_decode(u64 addr, int *bar, u32 *offset)
 {
@@ -83,7 +83,7 @@ static int bus_create(void)
 }
 
 /**
- * fake_nic_plug - put the NIC on the bus: its driver probes it
+ * fake_nic_plug - put the NIC on the bus, where the driver probes it
  * @nic: NIC
  */
 void fake_nic_plug(struct fake_nic *nic)
@@ -102,7 +102,7 @@ void fake_nic_plug(struct fake_nic *nic)
 }
 
 /**
- * fake_nic_unplug - take it off the bus, its driver first
+ * fake_nic_unplug - remove the driver, then take the NIC off the bus
  * @nic: NIC
  */
 void fake_nic_unplug(struct fake_nic *nic)

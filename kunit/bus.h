@@ -18,8 +18,8 @@
  * @nic: plugged in, or NULL
  * @bus: of the PCI core, while there is one
  * @window: bus addresses of the NIC's BARs
- * @busn: its number
- * @sysdata: what the architecture wants to know of a root bus
+ * @busn: number of the bus, as a resource
+ * @sysdata: the architecture's data of a root bus
  */
 struct fake_bus {
 	struct fake_nic *nic;

@@ -13,7 +13,7 @@
 /* Neither memory nor User-Mode Linux's own bus is here. */
 #define WINDOW_START	0xe0000000
 
-/* What a mapping is a part of. */
+/* The BAR that a mapping is part of: @priv of its accesses. */
 static int mapped_bars[] = { 0, 1, 2, 3, 4 };
 
 static unsigned long uml_read(void *bar, unsigned int offset, int size)
@@ -74,7 +74,7 @@ static long uml_map(unsigned long offset, size_t size,
 
 static const struct logic_iomem_region_ops uml_region_ops = { .map = uml_map };
 
-/* Registered by the first NIC, for good: there is no way back. */
+/* Registered for the first NIC and kept: a region cannot be unregistered. */
 int fake_bus_prepare(void)
 {
 	if (fake_bus.window.start)
@@ -95,7 +95,7 @@ void fake_bus_release(void)
 }
 
 /**
- * fake_nic_interrupt - carry out what the NIC has raised
+ * fake_nic_interrupt - deliver the interrupts that the NIC has raised
  * @nic: NIC
  *
  * There is one processor, and interrupts are off while a handler runs.

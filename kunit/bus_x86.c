@@ -19,7 +19,7 @@
 static struct pci_sysdata bridge_sysdata;
 static struct irq_domain *bridge_msi_domain;
 
-/* A device's message is an interrupt to whatever runs: so it comes in one. */
+/* Runs in interrupt context, as a handler of a real device's message does. */
 static void bridge_deliver(struct irq_work *work)
 {
 	struct fake_nic *nic = READ_ONCE(fake_bus.nic);
@@ -31,7 +31,7 @@ static void bridge_deliver(struct irq_work *work)
 static DEFINE_IRQ_WORK(bridge_message, bridge_deliver);
 
 /**
- * fake_nic_interrupt - carry out what the NIC has raised
+ * fake_nic_interrupt - deliver the interrupts that the NIC has raised
  * @nic: NIC
  */
 void fake_nic_interrupt(struct fake_nic *nic)
@@ -59,7 +59,7 @@ static void bridge_msix_mask(struct irq_data *data)
 	WRITE_ONCE(bridge_msix_entry(data)[3], PCI_MSIX_ENTRY_CTRL_MASKBIT);
 }
 
-/* What was raised meanwhile comes now. */
+/* An interrupt that was raised while its vector was masked comes now. */
 static void bridge_msix_unmask(struct irq_data *data)
 {
 	WRITE_ONCE(bridge_msix_entry(data)[3], 0);
@@ -103,7 +103,7 @@ static const struct msi_parent_ops bridge_msi_parent_ops = {
 	.init_dev_msi_info = bridge_init_dev_msi_info,
 };
 
-/* As on User-Mode Linux's bus, a message says which interrupt it is. */
+/* As on User-Mode Linux's bus, a message carries the number of the interrupt. */
 static void bridge_compose_msi_msg(struct irq_data *data, struct msi_msg *msg)
 {
 	msg->data = data->irq;
@@ -114,7 +114,7 @@ static struct irq_chip bridge_msi_chip = {
 	.irq_compose_msi_msg = bridge_compose_msi_msg,
 };
 
-/* By edge: one that comes while its handler runs makes that run once more. */
+/* Edge-triggered: an interrupt that comes while its handler runs calls it once more. */
 static int bridge_msi_alloc(struct irq_domain *domain, unsigned int virq,
 			    unsigned int nr_irqs, void *args)
 {
@@ -164,7 +164,7 @@ static int bridge_domain_create(void)
 	return min(bridge_sysdata.domain, 0);
 }
 
-/* The window is above all memory, where nothing answers. */
+/* The window is a hole in the physical address space, above 4 GiB. */
 int fake_bus_prepare(void)
 {
 	int err;
@@ -194,7 +194,7 @@ void fake_bus_connect(void)
 	dev_set_msi_domain(&fake_bus.bus->dev, bridge_msi_domain);
 }
 
-/* The NIC is off the bus: no message of it is on its way afterwards. */
+/* The NIC is off the bus: none of its messages is on its way afterwards. */
 void fake_bus_release(void)
 {
 	irq_work_sync(&bridge_message);

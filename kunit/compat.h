@@ -7,7 +7,7 @@
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
-/* It cannot expect a warning. The one in question does not come there. */
+/* It cannot expect a warning. The one that newer kernels may give does not come. */
 struct kunit_suppressed_warning;
 
 static inline struct kunit_suppressed_warning *

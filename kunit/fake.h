@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A NIC in kernel memory that obeys Documentation/hardware-interface.rst, for
- * the KUnit suites: the driver probes it on a PCI bus and finds nothing that
- * tells it from another one. It carries no traffic.
+ * the KUnit suites: the driver probes it on a PCI bus, and cannot tell it from
+ * another Moor NIC. The fake NIC carries no traffic.
  */
 #ifndef MOOR_KUNIT_FAKE_H
 #define MOOR_KUNIT_FAKE_H
@@ -42,23 +42,23 @@ struct fake_nic;
 #define FAKE_PAGE_REQUESTS	8
 #define FAKE_WINDOWS		(BIT(FAKE_MR_INDEX_BITS) - FAKE_CONSUMER_FIRST)
 
-/* What a test asks it to do wrong, or in another way than usual. */
+/* What a test makes the NIC do wrong, or differently from usual. */
 struct fake_behaviour {
-	bool reverse;		/* completes what it fetched in reverse order */
-	bool pause;		/* looks at nothing */
-	bool hold;		/* fetches, completes nothing */
-	bool mute;		/* raises no interrupt */
+	bool reverse;		/* executes fetched commands in reverse order */
+	bool pause;		/* fetches no commands */
+	bool hold;		/* fetches commands, but completes none */
+	bool mute;		/* raises no interrupts */
 	u8 fail_opcode;		/* this command ... */
 	u8 fail_status;		/* ... gets that status, unless 0 ... */
-	u32 fail_after;		/* ... after so many that succeed */
-	u32 odd_register;	/* this one, unless 0, reads as ... */
-	u64 odd_value;
+	u32 fail_after;		/* ... after this many that succeed */
+	u32 odd_register;	/* this register, unless 0, reads as ... */
+	u64 odd_value;		/* ... this value */
 	bool stray;		/* one completion of an unknown tag first */
-	bool circle;		/* the list of windows never ends */
-	bool frozen;		/* its channel is: nobody is to touch a BAR */
-	bool no_enable;		/* finds the setup wanting */
-	u64 no_features;	/* these it does not have */
-	/* Changes the answer to a command before it is given. */
+	bool circle;		/* its list of windows never ends */
+	bool frozen;		/* its channel is frozen: BARs must not be touched */
+	bool no_enable;		/* rejects the set-up at ENABLE */
+	u64 no_features;	/* MOOR_FEATURE_* that the NIC does not have */
+	/* Changes the answer to a command before it is written. */
 	void (*lie)(struct fake_nic *nic, const struct moor_cmd *cmd,
 		    struct moor_cpl *answer);
 	void *lie_arg;
@@ -75,14 +75,14 @@ struct fake_eq {
 	u16 vector;
 };
 
-/* What the last MODIFY_CQ said. */
+/* The values of the last MODIFY_CQ. */
 struct fake_moderation {
 	u32 cqn;
 	u16 count;
 	u16 period;
 };
 
-/* A page request that a test has sent, and what became of it. */
+/* A page request that the NIC has sent for a test, and the driver's answer. */
 struct fake_page {
 	u32 token;		/* 0: none */
 	bool answered;
@@ -126,7 +126,7 @@ struct fake_filter {
 /* Dynamic state of a window (HWI 6.4), and what it is bound to. */
 struct fake_window {
 	bool bound;
-	u32 key;		/* consumer byte as it is now */
+	u32 key;		/* with the current consumer byte */
 	u32 mr;			/* index */
 	u32 qpn;
 	u32 access;
@@ -148,48 +148,48 @@ struct fake_bind {
 /**
  * struct fake_nic - the NIC
  * @cfg: configuration space
- * @cfg_writable: its bits that software may change
- * @behave: what a test asks of it; changes while the NIC is idle
+ * @cfg_writable: bits of @cfg that software may change
+ * @behave: what a test makes the NIC do; set while the NIC is idle
  * @lock: protects the rest
  * @ring_cmd: register CMD_BASE
  * @ring_cpl: register CPL_BASE
  * @doze_addr: register DOZE_ADDR
  * @log_size: register CMD_LOG_SIZE
- * @status: register STATUS; all ones when it has left the bus
+ * @status: register STATUS; all ones when the NIC has left the bus
  * @fatal_code: register FATAL_CODE
  * @magic: register MAGIC
  * @version: register VERSION
  * @msix: the MSI-X table
  * @msix_pending: raised while masked
  * @mr: BAR2
- * @slots: doorbell slots of BAR4
+ * @slots: doorbell slots, at the start of BAR4
  * @consumer: command ring, free-running
  * @batch: commands being executed
  * @cpl_producer: completion ring, free-running
  * @last_arm: value of the arm slot at the last interrupt of vector 0
  * @eqs: event queues
  * @cqs: completion queue numbers in use
- * @moderation: of a completion queue, as last set
+ * @moderation: as the last MODIFY_CQ set it
  * @qps: queue pairs, by index
  * @srqs: shared receive queues, by index
- * @filters: of multicast groups
+ * @filters: filters of multicast groups
  * @pages: page requests
- * @invalidated: what the last MR_INVALIDATE said
- * @windows: by index: windows bound to that MR
- * @bindings: by index from FAKE_CONSUMER_FIRST on
+ * @invalidated: the last MR_INVALIDATE
+ * @windows: by index of an MR: number of windows bound to it
+ * @bindings: of windows, by index from FAKE_CONSUMER_FIRST on
  * @dm: on-NIC memory
- * @revoked: by index: the valid word recorded at revoke
+ * @revoked: by index of an entry: its valid word at the last revoke
  * @gids: entries of the GID table that are set
  * @kicked: a kick came
  * @thread: the device itself
- * @wait: where it dozes
+ * @wait: where @thread sleeps while the NIC dozes
  * @commands: executed, by opcode
  * @interrupts: delivered
  * @kicks: received
- * @mappings: of its BARs
+ * @mappings: number of mappings of its BARs
  * @fences: reads of FENCE
- * @violations: of the interface, by software
- * @violation: the first of them
+ * @violations: times that software broke the rules of the interface
+ * @violation: the first violation
  */
 struct fake_nic {
 	struct fake_behaviour behave;

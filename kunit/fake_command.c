@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC's commands (HWI 8.4): what it checks and what it remembers.
+ * The fake NIC's commands (HWI 8.4): their checks, and the state that they change.
  */
 
 #include "fake.h"
@@ -47,7 +47,7 @@ static u8 fake_destroy_eq(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-/* A slot that a queue may be tied to: not the driver's own fixed ones. */
+/* Whether a queue may be tied to the slot: not to one that is the driver's own. */
 bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
 {
 	u32 page = FIELD_GET(MOOR_DB_PAGE, (u64)le32_to_cpu(doorbell));
@@ -61,7 +61,7 @@ bool fake_doorbell_ok(struct fake_nic *nic, __le32 doorbell)
 	return true;
 }
 
-/* Every byte of a ring must be found, and be writable if the device writes. */
+/* Every byte of a ring must be mapped, and be writable if the device writes. */
 u8 fake_check_ring(struct fake_nic *nic, const struct moor_xlat *xlat,
 		   u64 bytes, bool write)
 {
@@ -205,7 +205,7 @@ static u8 fake_create_qp(struct fake_nic *nic, const void *data, void *out)
 	return status;
 }
 
-/* What comes with a later minor number is a reserved field to an earlier one. */
+/* A field of a later minor version is reserved in an earlier one. */
 static bool fake_access_ok(struct fake_nic *nic,
 			   const struct moor_cmd_modify_qp *cmd)
 {
@@ -250,7 +250,7 @@ static u8 fake_query_qp(struct fake_nic *nic, const void *data, void *out)
 	if (!qp)
 		return MOOR_CMD_BAD_INDEX;
 	cpl->state = qp->state;
-	/* Nothing is sent or received: any numbers will do. */
+	/* The fake NIC sends and receives nothing: any PSNs will do. */
 	cpl->sq_psn = cpu_to_le32(qp->qpn);
 	return MOOR_CMD_OK;
 }
@@ -306,7 +306,7 @@ static u8 fake_mr_revoke(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-/* HWI ODP-18 to ODP-22: what is invalidated is not mapped any more. */
+/* HWI ODP-18 to ODP-22: software unmaps pages before it invalidates them. */
 static u8 fake_mr_invalidate(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_mr_invalidate *cmd = data;
@@ -345,7 +345,7 @@ static u8 fake_page_response(struct fake_nic *nic, const void *data, void *out)
 	if (!token || page->token != token || page->answered)
 		return MOOR_CMD_BAD_INDEX;
 	page->status = cmd->status;
-	/* A test that sees it looks at the rest. */
+	/* A test that sees @answered reads @status next. */
 	smp_store_release(&page->answered, true);
 	return MOOR_CMD_OK;
 }
@@ -395,7 +395,7 @@ u8 fake_execute(struct fake_nic *nic, const struct moor_cmd *cmd, void *out)
 
 	if (cmd->hdr.opcode >= ARRAY_SIZE(fake_verbs) || !verb->run)
 		return MOOR_CMD_BAD_OPCODE;
-	/* What comes with a feature is unknown to a NIC without (HWI FEAT-2). */
+	/* A NIC without a feature does not know its opcodes (HWI FEAT-2). */
 	if ((cmd->hdr.opcode == MOOR_CMD_MR_INVALIDATE ||
 	     cmd->hdr.opcode == MOOR_CMD_PAGE_RESPONSE) &&
 	    !(fake_features(nic) & MOOR_FEATURE_ODP))

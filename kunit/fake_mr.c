@@ -9,8 +9,8 @@
 #define FAKE_NONCE_BITS	(32 - FAKE_MR_INDEX_BITS)
 
 /*
- * Software has written eight bytes. The body of an entry may change only while
- * its valid word is zero or was revoked, and a valid word must be complete.
+ * Software has written eight bytes. The body of an entry may change only while its
+ * valid word is zero or was revoked, and a new valid word needs a complete body.
  */
 void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
 {
@@ -44,9 +44,9 @@ void fake_mr_written(struct fake_nic *nic, u32 offset, int size, u64 before)
  * fake_mr_find - look a key up (HWI ACC-3)
  * @nic: NIC
  * @key: key; the consumer byte of a window's is not compared
- * @index: set to the entry's
+ * @index: set to the entry's index
  *
- * Return: whether there is an entry of its kind that was not revoked.
+ * Return: whether there is an entry of the key's kind that was not revoked.
  */
 bool fake_mr_find(struct fake_nic *nic, u32 key, u32 *index)
 {
@@ -121,7 +121,7 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 	/* On-NIC memory is one leaf, and a byte offset (HWI XLT-14). */
 	if (xlat->memory && xlat->levels)
 		return false;
-	/* Above what the root's node spans there is nothing. */
+	/* Nothing is mapped above what the root's node spans. */
 	if (xlat->levels && (xlat->page_shift < MOOR_MIN_PAGE_SHIFT ||
 			     (top < 64 && at >> top)))
 		return false;
@@ -134,7 +134,7 @@ bool fake_xlat_find(struct fake_nic *nic, const struct moor_xlat *xlat,
 	return true;
 }
 
-/* What a key lends: the MR behind it, and which part with which rights. */
+/* What a key gives access to: the MR behind it, the part of it, and the rights. */
 struct fake_extent {
 	const struct moor_mr_context *mr;
 	u64 iova;
@@ -142,7 +142,7 @@ struct fake_extent {
 	u32 access;
 };
 
-/* HWI ACC-4: an MR itself, or a window that is bound. */
+/* HWI ACC-4: the key of an MR, or of a window that is bound. */
 static bool fake_extent_find(struct fake_nic *nic, u32 key,
 			     struct fake_extent *extent)
 {
@@ -170,13 +170,13 @@ static bool fake_extent_find(struct fake_nic *nic, u32 key,
  * fake_nic_access - reach memory through a key, as a peer would (HWI 6.3)
  * @nic: NIC
  * @key: key; a type 2 window's is used through the QP it is bound to
- * @right: MOOR_ACCESS_* that it takes, or 0 for local reading
+ * @right: MOOR_ACCESS_* that the access needs, or 0 for local reading
  * @addr: address, in the MR's own terms
  * @buf: data
  * @len: bytes
  * @write: to memory
  *
- * Return: 0, or the syndrome with which it is refused.
+ * Return: 0, or the syndrome of the refusal.
  */
 int fake_nic_access(struct fake_nic *nic, u32 key, u32 right, u64 addr,
 		    void *buf, size_t len, bool write)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC's registers, rings and interrupts (HWI 4, 5, 8 and 9). It
- * dozes: what is stored into a slot while it does goes unseen until the kick.
+ * The fake NIC's registers, rings and interrupts (HWI 4, 5, 8 and 9). The NIC
+ * dozes: a store into a slot meanwhile is not seen until the kick.
  */
 
 #include <linux/irq.h>
@@ -64,7 +64,7 @@ u64 fake_features(const struct fake_nic *nic)
 	       ~nic->behave.no_features;
 }
 
-/* Rights of FLUSH: to a NIC that does not have them their bits are reserved ones. */
+/* Rights of FLUSH that the NIC has: the bits of the others are reserved. */
 u32 fake_flush_rights(const struct fake_nic *nic)
 {
 	u64 features = fake_features(nic);
@@ -131,7 +131,7 @@ u64 fake_nic_read_reg(struct fake_nic *nic, u32 offset, int size)
 
 	if (nic->behave.odd_register && offset == nic->behave.odd_register)
 		value = nic->behave.odd_value;
-	/* Gone from the bus: HWI ERR-5. */
+	/* The NIC has left the bus: HWI ERR-5. */
 	if (nic->status == ~0U)
 		return ~0ULL;
 	return value;
@@ -235,7 +235,7 @@ static void fake_complete(struct fake_nic *nic, const struct moor_cpl *answer)
 
 static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 {
-	/* The first tag that the ring has not: what lies there is poisoned. */
+	/* The first tag beyond the ring's: the memory there is poisoned. */
 	const struct moor_cpl stray = {
 		.tag = cpu_to_le16(FAKE_BATCH),
 		.status = MOOR_CMD_BAD_PARAM,
@@ -261,7 +261,7 @@ static void fake_run(struct fake_nic *nic, const struct moor_cmd *cmd)
 	fake_complete(nic, &answer);
 }
 
-/* What is in the ring now, forwards or backwards. Returns how many. */
+/* Execute the commands in the ring, in order or in reverse. Return: how many. */
 static u32 fake_commands(struct fake_nic *nic)
 {
 	u32 producer = READ_ONCE(nic->slots[MOOR_DB_SLOT_CMD_PRODUCER]);
@@ -287,7 +287,7 @@ static u32 fake_commands(struct fake_nic *nic)
 	return count;
 }
 
-/* Write what an event has before its phase, and raise its vector (HWI 9). */
+/* Write an event, its phase last, and raise the EQ's vector (HWI 9). */
 static void fake_eq_write(struct fake_nic *nic, u32 eqn, const void *event)
 {
 	struct fake_eq *eq = &nic->eqs[eqn];
@@ -304,13 +304,13 @@ static void fake_eq_write(struct fake_nic *nic, u32 eqn, const void *event)
 }
 
 /**
- * fake_nic_event - an event
+ * fake_nic_event - write an event
  * @nic: NIC
  * @eqn: EQ
  * @type: enum moor_event_type
  * @number: of the object
  *
- * For tests, which give no more of them than the EQ has room for.
+ * Tests must not write more events than the EQ has room for.
  */
 void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number)
 {
@@ -323,7 +323,7 @@ void fake_nic_event(struct fake_nic *nic, u32 eqn, u8 type, u32 number)
 }
 
 /**
- * fake_nic_page_request - ask for a page
+ * fake_nic_page_request - send a page request
  * @nic: NIC
  * @request: event; its token is not 0 and among the last FAKE_PAGE_REQUESTS unique
  *
@@ -343,7 +343,7 @@ struct fake_page *fake_nic_page_request(struct fake_nic *nic,
 	return page;
 }
 
-/* What is no doorbell and reaches the NIC without a kick. */
+/* Wake the NIC for a change that needs no kick, such as a register write. */
 void fake_nic_wake(struct fake_nic *nic)
 {
 	WRITE_ONCE(nic->kicked, true);
@@ -360,7 +360,7 @@ static void fake_doze(struct fake_nic *nic, u32 dozing)
 	spin_unlock_irqrestore(&nic->lock, flags);
 }
 
-/* Look at everything once. Was there anything to do? */
+/* Execute commands and deliver interrupts. Return: whether there were commands. */
 static bool fake_nic_look(struct fake_nic *nic)
 {
 	unsigned long flags;
@@ -388,9 +388,9 @@ int fake_nic_thread(void *data)
 	while (!kthread_should_stop()) {
 		if (fake_nic_look(nic))
 			continue;
-		/* HWI DB-14: say it, make it visible, look once more, sleep. */
+		/* HWI DB-14: write the dozing word, look once more, sleep. */
 		fake_doze(nic, 1);
-		/* The dozing word before the last look at the slots. */
+		/* Orders the dozing word before the last look at the slots. */
 		smp_mb();
 		if (!fake_nic_look(nic))
 			wait_event_interruptible(nic->wait,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fake NIC as a PCI function: configuration space, BARs, MSI-X. What puts it
- * on a bus is bus.c.
+ * The fake NIC as a PCI function: configuration space, BARs, MSI-X. bus.c puts it
+ * on a bus.
  */
 
 #include <linux/kthread.h>
@@ -83,7 +83,7 @@ static void fake_regs_write(struct fake_nic *nic, u32 offset, u64 val, int size)
 	}
 }
 
-/* While a channel is frozen the core may mask vectors, and that is all. */
+/* While the channel is frozen, only the MSI-X table may be touched, by the core. */
 static void fake_touched(struct fake_nic *nic, int bar, u32 offset)
 {
 	if (nic->behave.frozen &&
@@ -94,7 +94,7 @@ static void fake_touched(struct fake_nic *nic, int bar, u32 offset)
 u64 fake_bar_read(struct fake_nic *nic, int bar, u32 offset, int size)
 {
 	fake_touched(nic, bar, offset);
-	/* A read pushes what was written before it. */
+	/* A read pushes earlier writes to the device. */
 	fake_wc_barrier();
 	if (bar == MOOR_BAR_REGS)
 		return fake_regs_read(nic, offset, size);
@@ -230,7 +230,7 @@ struct fake_nic *fake_nic_new(struct kunit *test)
 	for (vector = 0; vector < FAKE_VECTORS; vector++)
 		nic->msix[vector][3] = PCI_MSIX_ENTRY_CTRL_MASKBIT;
 	fake_nic_reset(nic);
-	/* A case looks at what has died, and says so if it wants another. */
+	/* Cases look at a dead device; a case that wants recovery enables it. */
 	moor_recover = false;
 	nic->thread = kthread_run(fake_nic_thread, nic, "fake-nic");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, nic->thread);
@@ -247,10 +247,10 @@ void fake_nic_free(struct fake_nic *nic)
 }
 
 /**
- * fake_nic_driver - what the driver made of the NIC
+ * fake_nic_driver - get the driver's device of the NIC
  * @nic: NIC
  *
- * Return: its device, or NULL if it did not take the NIC.
+ * Return: the device, or NULL if the driver did not take the NIC.
  */
 struct moor_dev *fake_nic_driver(struct fake_nic *nic)
 {

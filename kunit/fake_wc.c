@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A processor's write-combining buffer in front of BAR2 (HWI MR-7): what is
- * written there stays in it until a barrier or the read of a register, and
- * leaves in any order in between. So a barrier that the driver forgets is seen:
- * the NIC does not know a key that was handed out, or knows one that was taken
- * back, or gets a valid word before its body.
+ * A processor's write-combining buffer in front of BAR2 (HWI MR-7): a write stays
+ * in it until a barrier or the read of a register, and writes leave it in any
+ * order. So a missing barrier in the driver is seen: the NIC does not know a key
+ * that was handed out, or knows a key that was revoked, or gets a valid word before
+ * its body.
  */
 
 #include "fake.h"
@@ -37,7 +37,7 @@ static void fake_wc_empty(void)
 	fake_wc_count = 0;
 }
 
-/* A barrier, or what is as good as one. */
+/* For a barrier, or a register read, which has the same effect. */
 void fake_wc_barrier(void)
 {
 	unsigned long flags;
@@ -47,7 +47,7 @@ void fake_wc_barrier(void)
 	spin_unlock_irqrestore(&fake_wc_lock, flags);
 }
 
-/* A valid word must not overtake its body: is some of that still in here? */
+/* Is part of an entry's body still in the buffer? A valid word must not overtake it. */
 static bool fake_wc_holds_body(const struct fake_nic *nic, u32 entry)
 {
 	u32 i;
@@ -63,8 +63,8 @@ static bool fake_wc_holds_body(const struct fake_nic *nic, u32 entry)
 /**
  * fake_wc_write - eight bytes written to BAR2
  * @nic: NIC
- * @offset: where
- * @value: what
+ * @offset: in BAR2
+ * @value: value
  */
 void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value)
 {
@@ -84,7 +84,7 @@ void fake_wc_write(struct fake_nic *nic, u32 offset, u64 value)
 	spin_unlock_irqrestore(&fake_wc_lock, flags);
 }
 
-/* The NIC is reset or goes: what was on its way to it is lost. */
+/* The NIC is reset or unplugged: writes in the buffer are lost. */
 void fake_wc_drop(void)
 {
 	unsigned long flags;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The fake NIC's memory windows (HWI 6.7): binding, invalidating, and the
- * queries that tell who holds an MR.
+ * queries for the windows that hold an MR.
  */
 
 #include "fake.h"
@@ -16,7 +16,7 @@ static u32 fake_window_type(const struct fake_nic *nic, u32 index)
 	return FIELD_GET(MOOR_MRC_TYPE, le64_to_cpu(nic->mr[index].valid));
 }
 
-/* A valid word was written: the window that it begins is unbound. */
+/* A valid word was written: the new window starts unbound. */
 void fake_window_begin(struct fake_nic *nic, u32 index)
 {
 	*fake_window_at(nic, index) = (struct fake_window){
@@ -24,7 +24,7 @@ void fake_window_begin(struct fake_nic *nic, u32 index)
 	};
 }
 
-/* Whatever binding the entry has ends; its MR has one window less. */
+/* End the entry's binding, if there is one; its MR has one window less. */
 void fake_window_unbind(struct fake_nic *nic, u32 index)
 {
 	struct fake_window *window = fake_window_at(nic, index);
@@ -128,7 +128,7 @@ static int fake_bind(struct fake_nic *nic, const struct fake_bind *bind)
  * @nic: NIC
  * @bind: the work request
  *
- * Return: 0, or the syndrome with which it is refused.
+ * Return: 0, or the syndrome of the refusal.
  */
 int fake_nic_bind(struct fake_nic *nic, const struct fake_bind *bind)
 {
@@ -144,9 +144,9 @@ int fake_nic_bind(struct fake_nic *nic, const struct fake_bind *bind)
  * fake_nic_invalidate - what LOCAL_INV does to a window
  * @nic: NIC
  * @key: current key of a type 2 window
- * @qpn: QP that asks
+ * @qpn: QP of the work request
  *
- * Return: whether it was done.
+ * Return: whether the window was invalidated.
  */
 bool fake_nic_invalidate(struct fake_nic *nic, u32 key, u32 qpn)
 {
@@ -186,7 +186,7 @@ u8 fake_mr_query(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-/* The cursor is the index to go on at. */
+/* The cursor is the index at which the next query goes on. */
 u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_mr_windows *cmd = data;
@@ -218,7 +218,7 @@ u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out)
 		};
 	}
 	cpl->count = cpu_to_le32(count);
-	/* Never an end: what a broken device would say. */
+	/* A list without end, as of a broken device. */
 	if (nic->behave.circle)
 		cpl->cursor = cpu_to_le32(FAKE_CONSUMER_FIRST);
 	return MOOR_CMD_OK;

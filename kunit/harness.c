@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC with its driver for each case, a process that uses it, and after the
- * case a look at what it left behind.
+ * A NIC with its driver for each case, a process that uses it, and a check after
+ * the case that it left nothing behind.
  */
 
 #include <linux/dma-mapping.h>
@@ -42,10 +42,10 @@ static int plug_first(struct kunit *test, u64 no_features)
  * moor_kunit_init - plug a NIC in before a case; its driver has probed it
  * @test: case; its priv is the driver's device afterwards
  *
- * It has no datagrams: with them the core's MAD agents have objects on it, too,
- * which cases that count would have to know.
+ * The NIC has no datagrams: with them the core's MAD agents have objects on it, too,
+ * which cases that count objects would have to subtract.
  *
- * Return: 0; it asserts
+ * Return: 0; failures are asserted
  */
 int moor_kunit_init(struct kunit *test)
 {
@@ -53,17 +53,17 @@ int moor_kunit_init(struct kunit *test)
 }
 
 /**
- * moor_kunit_init_all - the same with all that a NIC can have
+ * moor_kunit_init_all - as moor_kunit_init(), for a NIC with all features
  * @test: case
  *
- * Return: 0; it asserts
+ * Return: 0; failures are asserted
  */
 int moor_kunit_init_all(struct kunit *test)
 {
 	return plug_first(test, 0);
 }
 
-/* The driver's device of the case as it is now, or NULL while it has none. */
+/* The driver's current device of the case's NIC, or NULL while there is none. */
 struct moor_dev *moor_kunit_attached(struct kunit *test)
 {
 	test->priv = fake_nic_driver(nic);
@@ -84,11 +84,11 @@ int moor_kunit_netdev_up(struct net_device *netdev, bool up)
 }
 
 /**
- * moor_kunit_replug - the case's NIC again, with less to offer
+ * moor_kunit_replug - replug the case's NIC with fewer features
  * @test: case
- * @no_features: MOOR_FEATURE_* that it does not have
+ * @no_features: MOOR_FEATURE_* that the NIC does not have any more
  *
- * Return: the driver's device; the one before is gone
+ * Return: the driver's new device; the old device is gone
  */
 struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features)
 {
@@ -104,7 +104,7 @@ struct moor_dev *moor_kunit_replug(struct kunit *test, u64 no_features)
  * moor_kunit_exit - unplug the NIC after a case
  * @test: case
  *
- * Checks that nothing of it is left in the device.
+ * Checks that the case has left nothing in the device.
  */
 void moor_kunit_exit(struct kunit *test)
 {
@@ -114,7 +114,7 @@ void moor_kunit_exit(struct kunit *test)
 	if (!nic)
 		return;
 	mdev = fake_nic_driver(nic);
-	/* The MAD agents' key and CQ; one that is dead has forgotten them. */
+	/* The MAD agents have a key and a CQ, which a dead device has lost. */
 	own = mdev && !moor_is_dead(mdev) &&
 	      rdma_cap_ib_mad(&mdev->ibdev, MOOR_PORT);
 	for (index = 0; index < 1U << FAKE_MR_INDEX_BITS; index++)
@@ -135,10 +135,10 @@ void moor_kunit_exit(struct kunit *test)
  * moor_bare_init - a device for cases that need no NIC
  * @test: case; its priv is the driver's device afterwards
  *
- * It has capabilities, memory for DMA and free table nodes, and is on no bus: so
- * these cases run on every architecture.
+ * The device has capabilities, memory for DMA and free table nodes, and is on no
+ * bus: so these cases run on every architecture.
  *
- * Return: 0; it asserts
+ * Return: 0; failures are asserted
  */
 int moor_bare_init(struct kunit *test)
 {
@@ -168,7 +168,7 @@ void moor_bare_exit(struct kunit *test)
  * moor_kunit_mmap - memory of the case's own process
  * @test: case
  * @length: bytes
- * @writable: else for reading alone
+ * @writable: false: for reading only
  *
  * Return: its address
  */
@@ -189,8 +189,8 @@ unsigned long moor_kunit_mmap(struct kunit *test, size_t length, bool writable)
  * @test: case
  * @length: bytes
  *
- * The even pages are touched before the odd ones, so that neighbours here are
- * none in physical memory.
+ * The even pages are touched before the odd ones, so that neighbouring pages are
+ * not contiguous in physical memory.
  *
  * Return: its address
  */
@@ -211,7 +211,7 @@ unsigned long moor_kunit_mmap_scattered(struct kunit *test, size_t length)
  * @path: absolute
  * @flags: O_*
  *
- * A case is a kernel thread, whose own root is empty since 7.3: process 1's counts.
+ * A case is a kernel thread, whose own root is empty since 7.3: uses process 1's.
  *
  * Return: the file, or an error pointer
  */
@@ -226,7 +226,7 @@ struct file *moor_kunit_open(const char *path, int flags)
 	return file;
 }
 
-/* Pages of the case's process that are pinned now; without memory it has none. */
+/* Pages of the case's process that are pinned now: 0 if it has no memory. */
 long moor_kunit_pinned(void)
 {
 	return current->mm ? atomic64_read(&current->mm->pinned_vm) : 0;
@@ -240,9 +240,10 @@ long moor_kunit_pinned(void)
  * @in_len: its bytes, 0 for none
  * @out_len: bytes of room
  *
- * The room is filled with 0xaa. What is to fail (&task_struct.fail_nth) is the driver's.
+ * The room is filled with 0xaa. Injected failures (&task_struct.fail_nth) are meant for
+ * the driver, and do not count here.
  *
- * Return: what verbs want
+ * Return: the udata for a verb
  */
 struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
 				 const void *in, size_t in_len, size_t out_len)
@@ -267,7 +268,7 @@ struct ib_udata *moor_user_udata(struct kunit *test, struct moor_user *user,
 	return udata;
 }
 
-/* What the driver answered, and 0xaa behind it. */
+/* Copy the driver's answer, and the 0xaa behind it. */
 void moor_user_answer(struct kunit *test, struct moor_user *user, void *to,
 		      size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What several suites share. */
+/* Helpers that several suites share. */
 #ifndef MOOR_KUNIT_HARNESS_H
 #define MOOR_KUNIT_HARNESS_H
 
@@ -15,11 +15,11 @@
  * @mdev: device
  * @uctx: its context
  * @attrs: of the verb that it calls
- * @ufile: what the core wants to see behind a context
- * @udev: the same behind @ufile
- * @srcu: as while a verb is called
- * @in: a page of its memory, for input
- * @out: another one, for the driver's answer
+ * @ufile: the file that the core expects in a context
+ * @udev: the device that the core expects in @ufile
+ * @srcu: of the read lock that the core holds while a verb is called
+ * @in: a page of the process's memory, for input
+ * @out: another page of it, for the driver's answer
  */
 struct moor_user {
 	struct moor_dev *mdev;
@@ -53,7 +53,7 @@ struct moor_pair {
 	struct moor_qp *qp;
 };
 
-/* Wait for what another thread does, for a time that is never reached. */
+/* Wait for another thread. The limit is so long that only a hang reaches it. */
 #define moor_kunit_wait(test, condition)				\
 do {									\
 	unsigned long end_ = jiffies + 100 * HZ;			\

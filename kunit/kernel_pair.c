@@ -50,7 +50,7 @@ void kernel_pair_close_qp(struct kunit *test, struct kernel_pair *pair)
 }
 
 /**
- * kernel_pair_close - end the last one: nothing is left
+ * kernel_pair_close - close the last pair, and check that nothing is left
  * @test: case
  * @pair: from kernel_pair_open()
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Accesses to the fake NIC's BARs, where the architecture has none that call back:
+ * Accesses to the fake NIC's BARs, where the architecture has no callbacks for them:
  * mmio.h puts these functions in place of the kernel's in the driver's objects. A
- * mapping is the address on the bus itself, which nobody reaches without them.
+ * mapping is the address on the bus itself, which only these functions can access.
  */
 
 #include <linux/unaligned.h>
@@ -14,7 +14,7 @@
  * @addr: on the bus
  * @size: bytes
  *
- * Return: the mapping, for fake_iounmap(), or NULL where no BAR is.
+ * Return: the mapping, for fake_iounmap(), or NULL if there is no BAR.
  */
 void __iomem *fake_ioremap(resource_size_t addr, size_t size)
 {
@@ -38,11 +38,11 @@ void fake_iounmap(void __iomem *addr)
 }
 
 /**
- * fake_read - what the driver reads
+ * fake_read - read from a BAR
  * @addr: mapped
  * @size: bytes
  *
- * Return: the value, all ones where no BAR is.
+ * Return: the value, or all ones if there is no BAR.
  */
 u64 fake_read(const void __iomem *addr, int size)
 {
@@ -55,7 +55,7 @@ u64 fake_read(const void __iomem *addr, int size)
 }
 
 /**
- * fake_write - what the driver writes
+ * fake_write - write to a BAR
  * @addr: mapped
  * @size: bytes
  * @value: value

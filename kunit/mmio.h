@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Included before everything else where no architecture calls back for accesses
- * to a device: what the driver uses to reach its BARs ends in mmio.c.
+ * Included before everything else where the architecture has no callbacks for
+ * accesses to a device: the driver's accesses to its BARs end in mmio.c.
  */
 #ifndef MOOR_KUNIT_MMIO_H
 #define MOOR_KUNIT_MMIO_H
@@ -17,7 +17,7 @@ void fake_write(void __iomem *addr, int size, u64 value);
 void fake_copy_to(void __iomem *to, const void *from, size_t words);
 void fake_set(void __iomem *to, u8 value, size_t bytes);
 
-/* The kernel's are declared for addresses of any qualifiers. */
+/* The kernel's functions take addresses with any qualifiers. */
 #define fake_at(addr)				((void __iomem *)(addr))
 
 #undef ioremap

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the suites of on-demand paging share: memory, page requests, accesses. */
+/* Helpers of the suites of on-demand paging: memory, page requests, accesses. */
 
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
@@ -55,7 +55,7 @@ struct moor_odp *paged_odp(struct paged *paged)
 	return to_mmr(paged->mr)->reg.odp;
 }
 
-/* Ask, and do not wait for the answer. */
+/* Send a page request; do not wait for the answer. */
 struct fake_page *paged_ask_for(struct paged *paged, u32 key, u64 addr,
 				u32 length, u8 flags)
 {
@@ -76,7 +76,7 @@ u8 paged_ask(struct paged *paged, u64 addr, u32 length, u8 flags)
 	return paged_ask_key(paged, paged->mr->lkey, addr, length, flags);
 }
 
-/* What the device makes of a byte: 0, or a syndrome. */
+/* Access a byte as the device does. Return: 0, or a syndrome. */
 int paged_touch(struct paged *paged, u64 addr, bool write)
 {
 	u8 byte = 0x77;
@@ -90,7 +90,7 @@ u32 paged_invalidations(void)
 	return moor_kunit_nic()->commands[MOOR_CMD_MR_INVALIDATE];
 }
 
-/* When those that were emptied and are to go have been taken away. */
+/* Nodes of the MR once the reaper has taken away the emptied ones. */
 void paged_expect_nodes(struct paged *paged, u32 nodes)
 {
 	flush_delayed_work(&paged_odp(paged)->reap);
@@ -140,7 +140,7 @@ void paged_hog_stop(struct paged_hog *hog)
 	wait_for_completion(&hog->gone);
 }
 
-/* A page of a file that is not one: at an address, or if that is 0 anywhere. */
+/* Map a page of an anonymous file: at an address, or if that is 0 anywhere. */
 unsigned long paged_map(struct kunit *test, const struct file_operations *ops,
 			void *private, unsigned long at)
 {
@@ -155,7 +155,7 @@ unsigned long paged_map(struct kunit *test, const struct file_operations *ops,
 	return at;
 }
 
-/* As with userfaultfd, nobody is kept away from the rest of the memory meanwhile. */
+/* As userfaultfd does, drop the lock: faults in the rest of the memory go on. */
 static vm_fault_t late_fault(struct vm_fault *vmf)
 {
 	struct paged_late *late = vmf->vma->vm_private_data;

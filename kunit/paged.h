@@ -32,7 +32,7 @@ struct paged {
 	long pinned;		/* without @mr */
 };
 
-/* Keeps everybody away from the process's memory. */
+/* A thread that holds mmap_lock, so that no fault in the process's memory goes on. */
 struct paged_hog {
 	struct mm_struct *mm;
 	struct completion begun;
@@ -40,11 +40,11 @@ struct paged_hog {
 	struct completion gone;
 };
 
-/* A page that does not come before @come. */
+/* A page whose faults wait for @come. */
 struct paged_late {
 	struct page *page;
 	unsigned long addr;
-	atomic_t asked;		/* who waits for it, and who has */
+	atomic_t asked;		/* faults that wait for it, or have waited */
 	struct completion come;
 };
 

@@ -12,10 +12,10 @@
 
 #include "process.h"
 
-/* What the scripts that start the module make; the first device of uverbs. */
+/* Made by the scripts that load the module: the first uverbs device. */
 #define UVERBS_NODE	"/run/moor-uverbs"
 
-/* Where in the process's page the parts of a call lie. */
+/* Offsets of a call's parts in the process's page. */
 #define CALL_AT		0
 #define DATA_AT		1024
 
@@ -39,7 +39,7 @@ struct moor_process *moor_process_open(struct kunit *test)
 }
 
 /**
- * moor_process_close - the process ends, whatever it has open
+ * moor_process_close - end a process, whatever it has open
  * @process: process; all that it mapped is unmapped
  */
 void moor_process_close(struct moor_process *process)
@@ -63,8 +63,8 @@ void moor_call_begin(struct moor_process *process, u16 object, u16 method)
 }
 
 /*
- * Between the case and its process nothing is copied by functions that may be
- * told to fail: that is for what the case tries.
+ * Copies between the case and its process must not be made to fail: injected
+ * failures are meant for the call that the case tries.
  */
 static void moor_process_put(struct moor_process *process, unsigned long at,
 			     const void *from, size_t len)
@@ -86,13 +86,13 @@ static struct ib_uverbs_attr *moor_call_attr(struct moor_process *process, u16 i
 	return attr;
 }
 
-/* A handle, or a new object's place: uverbs writes its handle there. */
+/* A handle; for a new object uverbs writes its handle there. */
 void moor_call_handle(struct moor_process *process, u16 id, u32 handle)
 {
 	moor_call_attr(process, id, 0)->data = handle;
 }
 
-/* What an enum or a flag is given by: the value itself. */
+/* An enum or flags: the attribute holds the value itself. */
 void moor_call_const(struct moor_process *process, u16 id, u64 value)
 {
 	moor_call_attr(process, id, sizeof(value))->data = value;
@@ -102,7 +102,7 @@ void moor_call_const(struct moor_process *process, u16 id, u64 value)
  * moor_call_room - reserve memory of the process for an attribute
  * @process: process
  * @id: attribute
- * @data: put there, or NULL for what the call writes
+ * @data: input to copy there, or NULL for output
  * @len: bytes
  *
  * Return: its address.
@@ -135,7 +135,7 @@ unsigned long moor_call_room(struct moor_process *process, u16 id,
  * @process: process
  * @id: attribute, which the call writes
  * @before: what is in the memory beforehand, more than eight bytes
- * @room: bytes of it
+ * @room: bytes of memory
  * @len: bytes that the call may write
  *
  * Return: its address.
@@ -153,7 +153,7 @@ unsigned long moor_call_answer(struct moor_process *process, u16 id,
  * moor_call_run - run the call that was put together
  * @process: process
  *
- * Return: what the system call does.
+ * Return: the system call's result.
  */
 int moor_call_run(struct moor_process *process)
 {
@@ -171,9 +171,9 @@ int moor_call_run(struct moor_process *process)
 }
 
 /**
- * moor_process_get - read what a call has written
+ * moor_process_get - read a call's output
  * @process: process
- * @at: as moor_call_room() gave it
+ * @at: address from moor_call_room()
  * @to: where to
  * @len: bytes
  */
@@ -185,9 +185,9 @@ void moor_process_get(struct moor_process *process, unsigned long at, void *to,
 }
 
 /**
- * moor_process_write - a verb of the older kind, which write() knew
+ * moor_process_write - call a verb by the older interface, write()
  * @process: process
- * @verb: it, with its input; where its answers go if it succeeds
+ * @verb: verb with its input, and room for its answers if it succeeds
  *
  * Return: 0 or an errno.
  */
@@ -238,7 +238,7 @@ int moor_process_context(struct moor_process *process,
 	return err;
 }
 
-/* The handle of a new PD. */
+/* Return: the handle of a new PD. */
 u32 moor_process_pd(struct moor_process *process)
 {
 	struct moor_alloc_pd_resp hw = {};
@@ -279,7 +279,7 @@ int moor_process_dereg(struct moor_process *process, u32 mr)
 }
 
 /**
- * moor_process_cq - a completion queue of 16 entries
+ * moor_process_cq - create a completion queue of 16 entries
  * @process: process
  * @hw: the driver's answer
  *
@@ -303,7 +303,7 @@ u32 moor_process_cq(struct moor_process *process, struct moor_create_cq_resp *hw
 }
 
 /**
- * moor_process_srq - a shared receive queue of 16 entries
+ * moor_process_srq - create a shared receive queue of 16 entries
  * @process: process
  * @pd: handle
  * @hw: the driver's answer
@@ -332,7 +332,7 @@ u32 moor_process_srq(struct moor_process *process, u32 pd,
 }
 
 /**
- * moor_process_qp - a queue pair of 16 entries each way
+ * moor_process_qp - create a queue pair of 16 entries each way
  * @process: process
  * @pd: handle
  * @cq: handle
@@ -370,7 +370,7 @@ u32 moor_process_qp(struct moor_process *process, u32 pd, u32 cq,
 	return resp.qp_handle;
 }
 
-/* A window of type 2. */
+/* Create a window of type 2. */
 int moor_process_window(struct moor_process *process, u32 pd,
 			struct ib_uverbs_alloc_mw_resp *resp)
 {
@@ -388,7 +388,7 @@ int moor_process_window(struct moor_process *process, u32 pd,
 /**
  * moor_process_mmap - map part of the device
  * @process: process
- * @offset: what the driver named
+ * @offset: offset that the driver gave for mmap()
  * @length: bytes
  * @prot: PROT_*
  * @flags: MAP_*
@@ -402,7 +402,7 @@ long moor_process_mmap(struct moor_process *process, u64 offset, size_t length,
 }
 
 /**
- * moor_process_busy - a process with what the core has to take away
+ * moor_process_busy - open a process with objects that the core has to destroy
  * @test: case
  *
  * Return: a process that has an MR and a queue
@@ -423,7 +423,7 @@ struct moor_process *moor_process_busy(struct kunit *test)
 	return process;
 }
 
-/* The device has gone from under it; it ends. */
+/* The device of the process is gone: a verb fails, nothing is pinned. Then close it. */
 void moor_process_expect_cut_off(struct moor_process *process)
 {
 	struct kunit *test = process->test;

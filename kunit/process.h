@@ -22,8 +22,8 @@ struct moor_call {
  * @test: case
  * @file: the device
  * @page: of its memory, for arguments
- * @used: of @page
- * @call: what is being put together, and after it what came back
+ * @used: bytes of @page in use
+ * @call: the call that is being put together; afterwards its results
  */
 struct moor_process {
 	struct kunit *test;
@@ -33,7 +33,7 @@ struct moor_process {
 	struct moor_call call;
 };
 
-/* A verb that write() knew: core input and answer, the driver's own of both. */
+/* A verb by write(): input and answer of the core, input and answer of the driver. */
 struct moor_verb {
 	u32 cmd;
 	const void *in;

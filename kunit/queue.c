@@ -6,11 +6,11 @@
 #define RING_BYTES	(64 * 1024)
 
 /**
- * moor_kunit_cq - a completion queue
+ * moor_kunit_cq - create a completion queue
  * @test: case
- * @user: whose
+ * @user: process
  *
- * Return: it, for moor_destroy_cq()
+ * Return: the CQ, for moor_destroy_cq()
  */
 struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user)
 {
@@ -30,7 +30,7 @@ struct moor_cq *moor_kunit_cq(struct kunit *test, struct moor_user *user)
 }
 
 /**
- * moor_pair_open_type - a queue pair in RESET, with its CQ, PD and process
+ * moor_pair_open_type - create a queue pair in RESET, with its CQ, PD and process
  * @test: case
  * @pair: filled in, for moor_pair_close()
  * @type: of the queue pair
@@ -87,8 +87,8 @@ void moor_pair_close(struct kunit *test, struct moor_pair *pair)
 
 /**
  * moor_pair_ask - let the NIC ask for a page, and do not wait for the answer
- * @pair: whose QP it is for
- * @token: of the request, another one each time
+ * @pair: pair whose QP needs the page
+ * @token: of the request, different each time
  * @key: of an MR
  * @addr: byte
  * @length: hint
@@ -114,6 +114,6 @@ struct fake_page *moor_pair_ask(const struct moor_pair *pair, u32 token, u32 key
 
 bool moor_is_answered(struct fake_page *page)
 {
-	/* Pairs with the fake NIC's: the status is there. */
+	/* Pairs with the fake NIC's release: the status is there. */
 	return smp_load_acquire(&page->answered);
 }

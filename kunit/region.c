@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory regions of a case's own process, made and ended as uverbs does it, so
- * that the core can have its part.
+ * Memory regions of a case's own process, made and destroyed as uverbs does it, with
+ * the core's part of the work.
  */
 
 #include <rdma/restrack.h>
@@ -9,12 +9,12 @@
 #include "harness.h"
 
 /**
- * moor_kunit_pd - a protection domain of a process
+ * moor_kunit_pd - create a protection domain of a process
  * @test: case
  *
- * Not by ib_alloc_pd(), which gives the kernel's ones an MR of their own.
+ * Not by ib_alloc_pd(), which gives PDs of the kernel an MR of their own.
  *
- * Return: it, for moor_kunit_pd_free()
+ * Return: the PD, for moor_kunit_pd_free()
  */
 struct ib_pd *moor_kunit_pd(struct kunit *test)
 {
@@ -38,11 +38,11 @@ void moor_kunit_pd_free(struct kunit *test, struct ib_pd *pd)
  * @pd: protection domain
  * @start: address of the first byte
  * @length: bytes
- * @iova: what the wire calls the first byte
+ * @iova: address of the first byte on the wire
  * @access: IB_ACCESS_*
  * @udata: of a process, or NULL
  *
- * Return: what moor_reg_user_mr() does, for moor_kunit_dereg()
+ * Return: as moor_reg_user_mr(), for moor_kunit_dereg()
  */
 struct ib_mr *moor_kunit_reg_as(struct ib_pd *pd, u64 start, u64 length,
 				u64 iova, int access, struct ib_udata *udata)
@@ -74,11 +74,11 @@ int moor_kunit_dereg(struct ib_mr *mr)
 }
 
 /**
- * moor_kunit_hold - let the NIC think that windows are bound to an MR
+ * moor_kunit_hold - make NIC and driver believe that windows are bound to an MR
  * @mr: MR
  * @windows: how many
  *
- * The driver is to think that there are windows.
+ * The driver believes that the MR's PD has a window: without, no MR of it can be busy.
  */
 void moor_kunit_hold(struct ib_mr *mr, u32 windows)
 {
@@ -89,11 +89,11 @@ void moor_kunit_hold(struct ib_mr *mr, u32 windows)
 }
 
 /**
- * moor_region_new - a registration of memory that takes a table to describe
+ * moor_region_new - register memory that takes a table to describe
  * @test: case
  * @access: IB_ACCESS_*
  *
- * Return: it, for moor_region_free()
+ * Return: the registration, for moor_region_free()
  */
 struct moor_region *moor_region_new(struct kunit *test, int access)
 {
@@ -122,7 +122,7 @@ const struct moor_mr_context *moor_kunit_entry(u32 key)
 	return &moor_kunit_nic()->mr[key >> (32 - FAKE_MR_INDEX_BITS)];
 }
 
-/* The driver has the NIC, and it works: a registration, its fence, nothing left. */
+/* The driver has a working NIC: an MR is registered and fenced, and nothing is left. */
 void moor_kunit_expect_working(struct kunit *test)
 {
 	KUNIT_ASSERT_NOT_NULL(test, moor_kunit_attached(test));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the arguments of a registration become before anything is done: access
- * flags, ranges, and the words for what is wrong. No NIC is needed.
+ * The checks of a registration's arguments, before anything is done: access flags,
+ * ranges, and the words for refusals. No NIC is needed.
  */
 
 #include <linux/mman.h>
@@ -13,7 +13,7 @@
 		 IB_ACCESS_MW_BIND | IB_ZERO_BASED)
 #define REMOTE	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
 
-/* What the device is to be told for flags that were accepted. */
+/* The device's rights for flags that were accepted. */
 static u32 rights_of(int access)
 {
 	static const struct {
@@ -35,7 +35,7 @@ static u32 rights_of(int access)
 	return rights;
 }
 
-/* Every set of the known flags, alone and with each other flag there is. */
+/* Every set of the known flags, alone and with each of the 32 bits. */
 static void check_access(struct kunit *test)
 {
 	u32 known, other, sets = 0;
@@ -79,7 +79,7 @@ struct extent {
 	u64 start;
 	u64 length;
 	u64 iova;
-	u32 reason;		/* 0: it is accepted */
+	u32 reason;		/* 0: the range is accepted */
 };
 
 #define MOST	BIT_ULL(40)
@@ -140,7 +140,7 @@ static void check_reasons(struct kunit *test)
 	}
 }
 
-/* A page that comes back meanwhile cannot be named: 0, not a wrong one. */
+/* If the missing page is mapped again meanwhile, the refusal names page 0, no other. */
 static void check_page_gone(struct kunit *test)
 {
 	struct moor_ucontext *uctx = kunit_kzalloc(test, sizeof(*uctx), GFP_KERNEL);
@@ -162,7 +162,7 @@ static void check_page_gone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 }
 
-/* Neither too little memory nor anything else is taken for the other. */
+/* Lack of memory and other errors of pinning are told apart. */
 static void check_errnos(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
@@ -179,7 +179,7 @@ static void check_errnos(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, why.reason, MOOR_REFUSAL_OTHER);
 }
 
-/* A doorbell's page and slot keep to their own bits (HWI DB-8). */
+/* The page and the slot of a doorbell are in separate bits (HWI DB-8). */
 static void check_doorbell(struct kunit *test)
 {
 	struct moor_db_page page = {};

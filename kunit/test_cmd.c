@@ -31,14 +31,14 @@ static void cmd_wrap(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_full(mdev->cmdq.free_tags, FAKE_BATCH));
 }
 
-/* Indices are free-running: the step from 2^32 - 1 to 0 is one like others. */
+/* Indices are free-running: the step from 2^32 - 1 to 0 is like any other. */
 static void cmd_index_wrap(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 	u32 i;
 
-	/* Both sides move to the last lap at once; no command is under way. */
+	/* Move driver and NIC to the last lap together; no command is under way. */
 	spin_lock_irq(&nic->lock);
 	mdev->cmdq.producer += (u32)-64;
 	mdev->cmdq.consumer += (u32)-64;
@@ -60,7 +60,7 @@ struct issuer {
 	struct completion done;
 };
 
-/* QUERY_QP of a QP of its own: an answer meant for another would show. */
+/* Each issuer queries a QP of its own: another issuer's answer would be seen. */
 static int issue(void *data)
 {
 	struct issuer *me = data;
@@ -133,7 +133,7 @@ static int issue_once(void *data)
 	return 0;
 }
 
-/* Who finds no tag free waits for one; who gives one back wakes him. */
+/* An issuer that finds no tag free waits; an issuer that frees a tag wakes it. */
 static void cmd_tags_run_out(struct kunit *test)
 {
 	struct issuer *issuers = kunit_kcalloc(test, ISSUERS, sizeof(*issuers),
@@ -151,7 +151,7 @@ static void cmd_tags_run_out(struct kunit *test)
 							       &issuers[i],
 							       "issuer%u", i));
 	}
-	/* Invalidations need not queue up behind them. */
+	/* The last quarter of the tags is kept for invalidations. */
 	moor_kunit_wait(test, bitmap_weight(mdev->cmdq.free_tags, FAKE_BATCH) ==
 			      FAKE_BATCH / 4);
 	WRITE_ONCE(nic->behave.pause, false);
@@ -166,14 +166,14 @@ static void cmd_tags_run_out(struct kunit *test)
 		wake_up_all(&mdev->cmdq.tag_wait);
 }
 
-/* A completion with a tag that nobody has is dropped, and the next ones count. */
+/* A completion with a tag beyond the ring's is dropped; the next ones count. */
 static void cmd_stray_completion(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 	int i;
 
-	/* One such fills a place that a command had: keep away from the edge. */
+	/* A stray completion takes a place in the ring: too few to overflow it. */
 	for (i = 0; i < 3; i++) {
 		nic->behave.stray = true;
 		KUNIT_EXPECT_EQ(test, run_nop(mdev), 0);
@@ -182,7 +182,7 @@ static void cmd_stray_completion(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 }
 
-/* Sleeping issuers look at the ring themselves now and then. */
+/* An interrupt is lost: sleeping issuers look at the ring themselves now and then. */
 static void cmd_lost_interrupt(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -256,7 +256,7 @@ static void expect_dead(struct kunit *test, struct moor_dev *mdev)
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 	KUNIT_EXPECT_EQ(test, run_nop(mdev), -EIO);
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_NOP], before);
-	/* What ends an object succeeds: there is none in the device any more. */
+	/* Ending an object succeeds: a dead device has no objects any more. */
 	moor_cmd_destroy_cq(mdev, 1);
 	moor_cmd_destroy_qp(mdev, 1);
 }
@@ -274,7 +274,7 @@ static void cmd_timeout(struct kunit *test)
 	expect_dead(test, mdev);
 }
 
-/* It has answered in time, but its interrupt was lost. */
+/* The device has answered in time, but its interrupt is lost: it is not stopped. */
 static void cmd_unheard(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -294,7 +294,7 @@ static void cmd_unheard(struct kunit *test)
 	nic->behave.mute = false;
 }
 
-/* A device that has left the bus is noticed long before that. */
+/* A device that has left the bus is noticed long before the time-out. */
 static void cmd_gone(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -308,7 +308,7 @@ static void cmd_gone(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 }
 
-/* All that wait learn of the death at once, those without a tag as well. */
+/* All waiting issuers learn of the death at once, also those without a tag. */
 static void cmd_death_wakes_all(struct kunit *test)
 {
 	struct issuer *issuers = kunit_kcalloc(test, ISSUERS, sizeof(*issuers),
@@ -333,7 +333,7 @@ static void cmd_death_wakes_all(struct kunit *test)
 	expect_dead(test, mdev);
 }
 
-/* The device says so itself, by event. */
+/* The device reports its death itself, by an event. */
 static void cmd_device_fatal(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();

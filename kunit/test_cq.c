@@ -79,7 +79,7 @@ static void cq_input(struct kunit *test)
 	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, cq);
-	/* Nothing is mapped behind it. */
+	/* One page is mapped there, and nothing behind it. */
 	req.ring_addr += moor_kunit_mmap(test, PAGE_SIZE, true);
 	err = cq_create(test, user, cq, &req, sizeof(req) - c->cut, &attr);
 	KUNIT_EXPECT_EQ(test, err, c->err);
@@ -90,7 +90,7 @@ static void cq_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* The device refuses: everything is taken back, and the next one works. */
+/* The device refuses a CQ: everything is undone, and the next CQ works. */
 static void cq_refused(struct kunit *test)
 {
 	struct moor_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
@@ -112,7 +112,7 @@ static void cq_refused(struct kunit *test)
 	nic->behave.fail_status = 0;
 	cq = moor_kunit_cq(test, user);
 
-	/* One that refuses to destroy it is stopped, and then lets go. */
+	/* A device that refuses to destroy a CQ is stopped; then the pages may go. */
 	nic->behave.fail_opcode = MOOR_CMD_DESTROY_CQ;
 	nic->behave.fail_status = MOOR_CMD_BUSY;
 	KUNIT_EXPECT_EQ(test, moor_destroy_cq(&cq->ibcq, NULL), 0);
@@ -122,7 +122,7 @@ static void cq_refused(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* An answer that cannot be delivered takes the CQ back. */
+/* If the answer cannot be copied to the process, the CQ is destroyed. */
 static void cq_answer_fault(struct kunit *test)
 {
 	struct moor_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
@@ -160,13 +160,13 @@ static void cq_resize(struct kunit *test)
 	udata = moor_user_udata(test, user, &req, sizeof(req), 8);
 	KUNIT_EXPECT_EQ(test, moor_resize_cq(&cq->ibcq, 1000, udata), 0);
 	KUNIT_EXPECT_EQ(test, cq->ibcq.cqe, 1024);
-	/* A provider that expects more than there is reads zeros. */
+	/* There is no answer: a provider that expects one reads zeros. */
 	moor_user_answer(test, user, answer, sizeof(answer));
 	KUNIT_EXPECT_EQ(test, answer[0], 0);
 	KUNIT_EXPECT_EQ(test, answer[1], 0xaaaaaaaaaaaaaaaa);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 16);
 
-	/* Refused: the old ring stays, the new one goes. */
+	/* The device refuses: the old ring stays, the new ring is unpinned. */
 	nic->behave.fail_opcode = MOOR_CMD_RESIZE_CQ;
 	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
 	req.log_cqe = 8;
@@ -210,7 +210,7 @@ static void cq_moderation(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* A device of before: nobody is told that it could. */
+/* A device without moderation: the driver does not offer it. */
 static void cq_no_moderation(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_CQ_MODERATION);
@@ -226,7 +226,7 @@ static void count_completion(struct ib_cq *cq, void *context)
 	atomic_inc(context);
 }
 
-/* A completion event reaches its CQ; one for a CQ that is gone reaches nobody. */
+/* A completion event reaches its CQ; an event for a destroyed CQ is dropped. */
 static void cq_event(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);

@@ -147,7 +147,7 @@ static void datagram_post(struct kunit *test)
 	datagram_close(test, user);
 }
 
-/* A datagram is no write, which alone needs no room. */
+/* Only a write needs no room in the receive, and no datagram is a write. */
 static void datagram_room(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
@@ -233,7 +233,7 @@ static void datagram_states(struct kunit *test)
 	attr.qkey = QKEY + 1;
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE |
 					   IB_QP_SQ_PSN | IB_QP_QKEY), 0);
-	/* A send has failed: this is what ends SQE. */
+	/* As if a send had failed: the transition ends SQE. */
 	datagram_at_device(user)->state = MOOR_QPS_SQE;
 	attr.cur_qp_state = IB_QPS_SQE;
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE |
@@ -268,7 +268,7 @@ static void datagram_group(struct kunit *test)
 		group.raw[15] = i;
 		KUNIT_EXPECT_EQ(test, ib_detach_mcast(user->qp, &group, 0), 0);
 	}
-	/* One that refuses is stopped. What a dead device has is gone with it. */
+	/* A device that refuses is stopped. A dead device has no filters any more. */
 	group.raw[15] = 1;
 	KUNIT_EXPECT_EQ(test, ib_attach_mcast(user->qp, &group, 0), 0);
 	nic->behave.fail_opcode = MOOR_CMD_DETACH_FILTER;
@@ -281,7 +281,7 @@ static void datagram_group(struct kunit *test)
 	datagram_close(test, user);
 }
 
-/* What the core's MAD agents have made of the port. */
+/* The port's attributes, and the GSI QP that the core's MAD agents have made. */
 static void datagram_gsi(struct kunit *test)
 {
 	const struct fake_qp *gsi = &moor_kunit_nic()->qps[MOOR_QPN_GSI];
@@ -316,7 +316,7 @@ static int datagram_try_gsi(struct datagram_user *user, u32 port)
 	return PTR_ERR_OR_ZERO(qp);
 }
 
-/* A port has one GSI QP; that it is no process's, moor_qp tests. */
+/* A port has one GSI QP. moor_qp tests that a process cannot have it. */
 static void datagram_gsi_refused(struct kunit *test)
 {
 	struct datagram_user *user = datagram_open(test);
@@ -331,10 +331,10 @@ static void datagram_gsi_refused(struct kunit *test)
 	datagram_close(test, user);
 }
 
-/* As many SGEs as a NIC may announce. */
+/* The most SGEs that a NIC may announce. */
 #define MOST_SGES	27
 
-/* A queue pair with so many SGEs: how large are its WQEs? */
+/* Log2 of the size of a WQE, for a queue pair with so many SGEs. */
 static u8 log_stride_of(struct kunit *test, enum ib_qp_type type, u32 sges)
 {
 	struct moor_dev *mdev = test->priv;
@@ -361,7 +361,7 @@ static u8 log_stride_of(struct kunit *test, enum ib_qp_type type, u32 sges)
 	return stride;
 }
 
-/* What a NIC announces at the most fits into a WQE of each type. */
+/* The most SGEs that a NIC may announce fit into a WQE of each QP type. */
 static void datagram_most_sges(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -378,7 +378,7 @@ static void datagram_most_sges(struct kunit *test)
 			MOOR_MAX_LOG_STRIDE);
 }
 
-/* Nor are they larger than that: a head and six SGEs are 128 bytes, in which REG_MR fits. */
+/* WQEs are no larger than needed: a head and six SGEs, or a REG_MR, take 128 bytes. */
 static void datagram_no_waste(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, log_stride_of(test, IB_QPT_RC, 1), 7);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-NIC memory (HWI 7.3): who gets which pages, that they are cleared, and the
- * registrations over it. All through uverbs, as the core's checks belong to it.
+ * On-NIC memory (HWI 7.3): how pages are allocated, that they are cleared, and MRs
+ * over them. All through uverbs, because some checks are the core's.
  */
 
 #include <linux/mman.h>
@@ -80,7 +80,7 @@ static int mr_destroy(struct owner *owner, u32 handle)
 	return moor_call_run(owner->process);
 }
 
-/* What the device read and wrote is in its own memory, and cleared for the next. */
+/* Data goes to and from the NIC's own memory, which is cleared for the next owner. */
 static void dm_data(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -126,7 +126,7 @@ static void dm_data(struct kunit *test)
 			MOOR_SYN_BOUNDS);
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
 
-	/* An MR over it keeps it. */
+	/* Memory with an MR cannot be freed. */
 	KUNIT_EXPECT_EQ(test, dm_free(&owner, dm), -EBUSY);
 	KUNIT_EXPECT_EQ(test, mr_destroy(&owner, mr), 0);
 	KUNIT_EXPECT_EQ(test, dm_free(&owner, dm), 0);
@@ -181,7 +181,7 @@ static void dm_request(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, FAKE_DM_PAGES));
 }
 
-/* Alignment is obeyed around what is taken; ENOMEM; what is freed is found. */
+/* Alignment is obeyed around taken pages; ENOMEM; freed pages are found again. */
 static void dm_pages(struct kunit *test)
 {
 	struct moor_dm_location location;
@@ -212,7 +212,7 @@ static void dm_pages(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, FAKE_DM_PAGES));
 }
 
-/* Freed while mapped: nobody else's until it is unmapped. */
+/* Memory that is freed while it is mapped stays taken until it is unmapped. */
 static void dm_mapped(struct kunit *test)
 {
 	struct moor_dm_location location;
@@ -247,7 +247,7 @@ struct piece {
 	int err;
 };
 
-/* Of on-NIC memory of 5,000 bytes. */
+/* Ranges of on-NIC memory of 5,000 bytes. */
 static const struct piece pieces[] = {
 	{ "all of it", 0, 5000, DM_RIGHTS, 0 },
 	{ "the last byte", 4999, 1, DM_RIGHTS, 0 },
@@ -285,7 +285,7 @@ static void dm_register(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dm_reg(&owner, dm, piece->offset, piece->length,
 				     piece->access, &mr, &key), piece->err);
 	if (!piece->err) {
-		/* The only one there is: it begins with the NIC's memory. */
+		/* The only allocation: it begins where the NIC's memory does. */
 		KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, 0, &byte, 1,
 						      true), 0);
 		KUNIT_EXPECT_EQ(test, nic->dm[piece->offset], byte);
@@ -295,7 +295,7 @@ static void dm_register(struct kunit *test)
 	moor_process_close(owner.process);
 }
 
-/* An MR of no bytes has a key that the device does not know, and no fence. */
+/* An MR of no bytes has a key that the device does not know, and needs no fence. */
 static void dm_register_nothing(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -314,7 +314,7 @@ static void dm_register_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, key, 0, 0, &byte, 1, false),
 			MOOR_SYN_KEY);
 
-	/* No window is bound to it; the device is not asked about such a key. */
+	/* No window is bound to the MR; the device is not asked about its key. */
 	moor_call_begin(owner.process, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS);
 	moor_call_handle(owner.process, MOOR_ATTR_MR_WINDOWS_HANDLE, mr);
 	at = moor_call_room(owner.process, MOOR_ATTR_MR_WINDOWS_COUNT, NULL,
@@ -330,7 +330,7 @@ static void dm_register_nothing(struct kunit *test)
 	moor_process_close(owner.process);
 }
 
-/* All keys taken: the refusal is remembered, the memory kept. */
+/* All keys are taken: the refusal is recorded, and the memory kept. */
 static void dm_register_limit(struct kunit *test)
 {
 	const u32 most = FAKE_CONSUMER_FIRST - MOOR_MR_INDEX_FIRST;
@@ -376,7 +376,7 @@ static void dm_dead(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_empty(mdev->dm.used, FAKE_DM_PAGES));
 }
 
-/* A NIC without. */
+/* A NIC without on-NIC memory. */
 static void dm_none(struct kunit *test)
 {
 	struct moor_dm_location location;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of a dma-buf: registering it, and where it is pinned, what is left when its
- * owner takes it back.
+ * Memory of a dma-buf: registering it; and where it is pinned, what is left when the
+ * owner takes the buffer back.
  */
 
 #include <linux/dma-buf.h>
@@ -54,7 +54,7 @@ static struct lent *lent_open(struct kunit *test)
 	return lent;
 }
 
-/* Nothing moves beneath a NIC that cannot be made to ask for it again. */
+/* With a NIC that cannot send page requests, buffers are pinned and do not move. */
 static struct lent *lent_open_pinned(struct kunit *test)
 {
 	moor_kunit_replug(test, MOOR_FEATURE_ODP);
@@ -99,7 +99,7 @@ static void test_pages(struct kunit *test)
 	lent_close(lent);
 }
 
-/* Other bytes of the same buffer, under another name. */
+/* A second MR, of other bytes of the same buffer at another address. */
 static void test_offset(struct kunit *test)
 {
 	struct lent *lent = lent_open(test);
@@ -125,7 +125,7 @@ static void test_taken_back(struct kunit *test)
 	KUNIT_EXPECT_NE(test, lent_write(lent, 0, 1), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_entry(key)->valid, 0);
 	KUNIT_EXPECT_EQ(test, moor_keys_used(&moor_kunit_attached(test)->keys), used);
-	/* For good, and nobody is asked twice. */
+	/* Taking the buffer back again changes nothing. */
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_TAKE_BACK, lent->fd), 0);
 	other = lent_reg(lent, 0, LENGTH, IOVA, lent->fd, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(other), -ENODEV);
@@ -148,7 +148,7 @@ static void test_stays(struct kunit *test)
 	lent_close(lent);
 }
 
-/* What no device may say: an MR to which no window can be bound is not busy. */
+/* A device that calls an MR busy to which no window can be bound is stopped. */
 static void test_not_given_back(struct kunit *test)
 {
 	struct lent *lent = lent_open_pinned(test);
@@ -206,7 +206,7 @@ static void test_refused(struct kunit *test)
 	lent_close(lent);
 }
 
-/* The driver has no input here and no answer: what there may be one day is not ignored. */
+/* The driver knows no input here and has no answer: unknown input is not ignored. */
 static void test_private(struct kunit *test)
 {
 	struct lent *lent = lent_open(test);
@@ -235,7 +235,7 @@ static void test_dead(struct kunit *test)
 	moor_hw_kill(moor_kunit_attached(test), NULL);
 	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EIO);
-	/* Its owner gets it back all the same. */
+	/* The buffer's owner can take it back all the same. */
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_TAKE_BACK, lent->fd), 0);
 	lent_close(lent);
 }

@@ -38,7 +38,7 @@ static void db_pair(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* All slots of the device, none twice; then ENOMEM; then what was freed. */
+/* All slots of the device, none twice; then ENOMEM; then a freed slot again. */
 static void db_exhaustion(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);
@@ -67,7 +67,7 @@ static void db_exhaustion(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* Two processes never share a page, and a page comes back with its process. */
+/* Two processes never share a page; when a process ends, its pages are free again. */
 static void db_isolation(struct kunit *test)
 {
 	struct moor_user *users[FAKE_DB_PAGES - 1], *late;
@@ -99,7 +99,7 @@ static void db_isolation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES), 1);
 }
 
-/* Opening the device: what a process learns, and what it may not say. */
+/* Opening the device: the driver's answer to the process. */
 static void ucontext_answer(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);
@@ -119,7 +119,7 @@ static void ucontext_answer(struct kunit *test)
 struct input {
 	const char *name;
 	size_t length;
-	size_t nonzero;		/* this byte is 1, if it is inside */
+	size_t nonzero;		/* index of a byte that is 1, if below @length */
 	int err;
 };
 
@@ -164,7 +164,7 @@ static void ucontext_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* An answer that cannot be delivered takes everything back. */
+/* If the answer cannot be copied to the process, everything is undone. */
 static void ucontext_answer_fault(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paths that hardly anything leads to: tables that the pool has too few nodes
- * for, leaves larger than what is in them, pages that are only looked at,
- * numbers that must not be guessed, what a NIC refuses or is slow with.
+ * Rare paths: tables for which the pool has too few nodes, leaves larger than the
+ * memory in them, pages that are only looked at, numbers that must not be guessed,
+ * commands that a NIC refuses or is slow with.
  */
 
 #include <linux/fault-inject.h>
@@ -50,7 +50,7 @@ static void pool_fill(struct moor_dev *mdev, struct moor_node *nodes)
 
 /*
  * The pool is short of nodes, and each of the allocations for the missing ones
- * fails in turn: no page stays pinned, and the nodes that there were go back.
+ * fails in turn: no page stays pinned, and the pool's nodes go back to it.
  */
 static u32 nodes_fail(struct kunit *test, struct ib_pd *pd, unsigned long addr,
 		      u32 keep)
@@ -68,11 +68,11 @@ static u32 nodes_fail(struct kunit *test, struct ib_pd *pd, unsigned long addr,
 		reached = !current->fail_nth;
 		current->fail_nth = 0;
 		if (!IS_ERR(mr)) {
-			/* One that may fail; its nodes are the pool's now. */
+			/* This failure did no harm; the MR's nodes are the pool's now. */
 			KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mr), 0);
 			pool_fill(mdev, rest);
 			rest = pool_drain(mdev, keep);
-			/* Or one of the kernel's debugging, in between: once more. */
+			/* Or the kernel's debugging allocated in between: once more. */
 			again = reached && !again;
 			nth -= again;
 			continue;
@@ -97,19 +97,19 @@ static void edge_nodes(struct kunit *test)
 	u32 keep;
 	struct ib_mr *mr;
 
-	/* What is allocated once and kept. */
+	/* Makes the allocations that are kept afterwards. */
 	mr = moor_kunit_reg(pd, addr, TREE_PAGES * PAGE_SIZE, addr, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
 	KUNIT_ASSERT_EQ(test, to_mmr(mr)->reg.table.num_nodes, TREE_NODES);
 	KUNIT_ASSERT_EQ(test, moor_kunit_dereg(mr), 0);
-	/* A node that is missing is one allocation more. */
+	/* Each missing node is one allocation more. */
 	for (keep = TREE_NODES; keep; keep--)
 		KUNIT_EXPECT_GE(test, nodes_fail(test, pd, addr, keep),
 				TREE_OTHERS + TREE_NODES - keep);
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A pool that is full takes no more: the system gets them back. */
+/* A full pool takes no more nodes: they are freed. */
 static void edge_full_pool(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap_scattered(test, TREE_PAGES * PAGE_SIZE);
@@ -163,7 +163,7 @@ static void edge_first_leaf(struct kunit *test)
 	sg_free_table(&umem.sgt_append.sgt);
 }
 
-/* Looking for the page that cannot be pinned leaves no other one pinned. */
+/* The search for the page that cannot be pinned leaves no page pinned. */
 static void edge_probed_pages(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, 3 * PAGE_SIZE, true);
@@ -179,7 +179,7 @@ static void edge_probed_pages(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, vm_munmap(addr + 2 * PAGE_SIZE, PAGE_SIZE), 0);
 	mr = moor_kunit_reg(pd, addr, 3 * PAGE_SIZE, addr, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
-	/* It is looked for when somebody asks. */
+	/* The search is made when the refusal is asked for. */
 	uctx->refusal = mdev->refusals.last[(mdev->refusals.count - 1) %
 					    MOOR_REFUSALS_KEPT].refusal;
 	moor_refusal_last(mdev, uctx, &why);
@@ -190,7 +190,7 @@ static void edge_probed_pages(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A peer that knows its own number does not know the next one's. */
+/* A QP's number does not tell the number of the next QP. */
 static void edge_qp_numbers(struct kunit *test)
 {
 	u32 i, index, last = 0, near = 0, above = 0;
@@ -265,7 +265,7 @@ static int closer_thread(void *data)
 	return 0;
 }
 
-/* A CQ's ring is pinned until the NIC has let go of it. */
+/* A CQ's ring is pinned until the NIC has destroyed the CQ. */
 static void edge_cq_ring(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a process leaves behind is taken back many keys to a fence: its windows,
- * then its MRs, and only what is busy then has a fence of its own.
+ * The keys that a process leaves behind are revoked many to a fence: its windows',
+ * then its MRs'. Only a key that is busy then has a fence of its own.
  */
 
 #include <linux/version.h>
@@ -10,7 +10,7 @@
 
 #define MANY	100
 
-/* Where the core does not tell that a process ends, each key has its own fence. */
+/* Fences for so many keys: one for each, where the core does not tell of the end. */
 static u32 fences(u32 keys)
 {
 	return LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0) ? keys :
@@ -98,7 +98,7 @@ static u32 revokes(void)
 	return moor_kunit_nic()->commands[MOOR_CMD_MR_REVOKE];
 }
 
-/* The process ends. Return: fences that took. */
+/* The process ends. Return: how many fences there were. */
 static u32 leaver_close(struct leaver *leaver)
 {
 	struct kunit *test = leaver->process->test;
@@ -118,7 +118,7 @@ static void exit_shares_fences(struct kunit *test)
 	u32 before = revokes(), i;
 
 	leaver_register(leaver, MANY);
-	/* While somebody waits for it each MR has a fence. */
+	/* An MR that the process deregisters itself has its own fence. */
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, moor_process_dereg(leaver->process,
 							 leaver->mrs[i]), 0);
@@ -128,7 +128,7 @@ static void exit_shares_fences(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, moor_kunit_entry(leaver->keys[i])->valid, 0);
 }
 
-/* Windows go first, whichever is younger: no MR is found busy. */
+/* Windows go first, younger or older than the MRs: no MR is found busy. */
 static void exit_windows_younger(struct kunit *test)
 {
 	struct leaver *leaver = leaver_open(test);
@@ -148,14 +148,14 @@ static void exit_windows_older(struct kunit *test)
 	leaver_register(leaver, MANY);
 	leaver_bind(leaver, MANY);
 	taken = leaver_close(leaver);
-	/* Else each MR is found busy once. */
+	/* Where each key has its own fence, each MR is found busy once. */
 	if (fences(MANY) == MANY)
 		taken -= MANY;
 	KUNIT_EXPECT_EQ(test, taken, fences(2 * MANY));
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
 }
 
-/* A device that holds an MR for no window's sake is stopped, not waited for. */
+/* A device that calls an MR busy without a window is stopped, not waited for. */
 static void exit_held_for_nothing(struct kunit *test)
 {
 	struct leaver *leaver = leaver_open(test);
@@ -167,7 +167,7 @@ static void exit_held_for_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 }
 
-/* The same once the windows that its domain had are gone. */
+/* The same for an MR whose PD had windows, which are gone. */
 static void exit_held_for_windows_gone(struct kunit *test)
 {
 	struct leaver *leaver = leaver_open(test);
@@ -181,7 +181,7 @@ static void exit_held_for_windows_gone(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 }
 
-/* Nothing is bound to a window. */
+/* A device that calls a window busy is stopped: nothing can be bound to a window. */
 static void exit_busy_window(struct kunit *test)
 {
 	struct leaver *leaver = leaver_open(test);
@@ -193,7 +193,7 @@ static void exit_busy_window(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 }
 
-/* A NIC that leaves takes everything back at once; so does one that is dead. */
+/* When the NIC is unplugged, or dead, everything is taken back without fences. */
 static void exit_unplugged(struct kunit *test)
 {
 	struct leaver *leaver = leaver_open(test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fast registration: what is written into tables, and whose they are when a work request
- * fails. The NIC executes nothing here: the CQEs are the cases' own.
+ * Fast registration: what is written into tables, and which table is in use when a work
+ * request fails. The NIC executes nothing here: the cases write the CQEs.
  */
 
 #include "kernel_pair.h"
@@ -39,7 +39,7 @@ static int fast_post(struct kernel_pair *pair, struct moor_fast_mr *fast,
 	return ib_post_send(&pair->qp->ibqp, &wr.wr, NULL);
 }
 
-/* First entry of the table that the WQE of an index names. */
+/* First entry of the table that the WQE at an index names. */
 static u64 fast_first_page(struct kernel_pair *pair, u32 index)
 {
 	const struct moor_sq_wqe *wqe = moor_wqe_at(&pair->qp->kernel.sq, index);
@@ -85,7 +85,7 @@ static void fast_without(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* Mapping never writes the table that the last REG_MR took. */
+/* Mapping never writes into the table of the last REG_MR. */
 static void fast_tables(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -106,7 +106,7 @@ static void fast_tables(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* Rights of FLUSH: those that the device has, and none about pages nobody knows. */
+/* Rights of FLUSH: those of the device, but not PERSISTENT: the pages are unknown. */
 static void fast_flush(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -135,7 +135,7 @@ static void fast_flush(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* One that fails gives its table back: the one before is in use still. */
+/* A REG_MR that fails gives its table back: the table before it is still in use. */
 static void fast_failed(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -153,7 +153,7 @@ static void fast_failed(struct kunit *test)
 	fast_map(test, fast, 0x30000);
 	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
 	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
-	/* An MR that is gone by then does not matter. */
+	/* The MR may be gone when its REG_MR fails. */
 	fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE);
 	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
 	kernel_pair_write(pair, (struct moor_cqe){
@@ -163,7 +163,7 @@ static void fast_failed(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* An MR that was looked up just before it went has no nodes any more to look at. */
+/* The MR of a failed REG_MR was looked up just before it went: its nodes are gone. */
 static void fast_failed_late(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -181,7 +181,7 @@ static void fast_failed_late(struct kunit *test)
 	pool->count += S16_MAX;
 	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
 	pool->count -= S16_MAX;
-	/* What is freed behind a grace period is there for him still. */
+	/* A task that looked the MR up before can use it until a grace period is over. */
 	KUNIT_ASSERT_EQ(test, xa_err(xa_store(&pair->mdev->fast_mrs, index, &late,
 					      GFP_KERNEL)), 0);
 	moor_fast_failed(pair->qp, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every allocation fails in turn, until a pass sees no more failure: the call
- * says so, nothing of it stays, and the next one works.
+ * Every allocation of a call fails in turn, until a pass sees no failure: the call
+ * returns an error and leaves nothing behind, and the next call works.
  */
 
 #include <linux/fault-inject.h>
@@ -14,7 +14,7 @@
 #define LENGTH		(24 * PAGE_SIZE)
 #define MOST_POINTS	2000
 
-/* Something that can be tried, and what it leaves when it works. */
+/* A call to try, and what it leaves when it works. */
 struct attempt {
 	struct moor_user *user;
 	struct moor_process *process;
@@ -27,8 +27,8 @@ struct attempt {
 	unsigned long addr;
 	u64 length;
 	long kept;		/* pages that are pinned all the while */
-	bool cqs;		/* so are CQs there */
-	u32 returned;		/* most nodes that a failure gave back */
+	bool cqs;		/* there are CQs all the while */
+	u32 returned;		/* most nodes that a failing call gave back */
 	int (*call)(struct kunit *test, struct attempt *attempt);
 };
 
@@ -40,8 +40,8 @@ static bool may_fail_with(int err)
 }
 
 /*
- * Calls with the first, second, ... allocation failing. Some may fail without
- * harm; then the call works.
+ * Try the call with the first, second, ... allocation failing. Some failures do no
+ * harm: then the call works.
  */
 static void fail_in_turn(struct kunit *test, struct attempt *attempt, u32 least)
 {
@@ -50,7 +50,7 @@ static void fail_in_turn(struct kunit *test, struct attempt *attempt, u32 least)
 	bool reached;
 	int err;
 
-	/* What is allocated once and kept, such as page tables. */
+	/* Makes the allocations that are kept afterwards, such as page tables. */
 	KUNIT_ASSERT_EQ(test, attempt->call(test, attempt), 0);
 	nodes = mdev->nodes.count;
 	for (nth = 1; nth < MOST_POINTS; nth++) {
@@ -75,7 +75,7 @@ static void fail_in_turn(struct kunit *test, struct attempt *attempt, u32 least)
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 }
 
-/* Undoing is not to fail: only making is tried. */
+/* Failures are injected while objects are made, not while they are undone. */
 static void injection_over(void)
 {
 	if (current->fail_nth)
@@ -101,8 +101,8 @@ static int try_mr(struct kunit *test, struct attempt *attempt)
 #define LARGE_NODES	4u	/* three of leaves and a root */
 
 /*
- * The same with no node in the pool: the table allocates its own, several, and
- * when one cannot be had, those before it are in the pool afterwards.
+ * As try_mr(), with no node in the pool: the table allocates several nodes of its
+ * own, and when one fails, those before it are in the pool afterwards.
  */
 static int try_mr_table(struct kunit *test, struct attempt *attempt)
 {
@@ -222,7 +222,7 @@ static int try_kernel_qp(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
-/* All that users in the kernel make, by the core's calls, as they do. */
+/* All objects that kernel users make, by the core's calls. */
 static void fault_kernel(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -379,7 +379,7 @@ static int try_pd(struct kunit *test, struct attempt *attempt)
 	return err;
 }
 
-/* The number for which the core's allocator needs another piece of memory. */
+/* A PD whose number makes the ID allocator need another piece of memory. */
 static void fault_pd(struct kunit *test)
 {
 	struct attempt attempt = { .call = try_pd };
@@ -478,7 +478,7 @@ static void process_fault_desc(const struct process_fault *fault, char *desc)
 
 KUNIT_ARRAY_PARAM(process_fault, process_faults, process_fault_desc);
 
-/* The system call as a whole, what the core allocates for it included. */
+/* The system call as a whole, with the allocations of the core. */
 static void fault_process(struct kunit *test)
 {
 	const struct process_fault *fault = test->param_value;
@@ -516,7 +516,7 @@ static int try_ah(struct kunit *test, struct attempt *attempt)
 	return 0;
 }
 
-/* The driver allocates nothing for one; the core does. */
+/* The driver allocates nothing for an AH; the core does. */
 static void fault_ah(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();

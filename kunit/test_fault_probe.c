@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * From probe to remove with every allocation failing in turn, the core's own
- * included, and with every command of the start refused: the device is left
- * alone, nothing of it is kept, and the next probe takes it.
+ * included, and with every CREATE_EQ refused: the device is left alone, nothing is
+ * kept, and the next probe takes the device.
  */
 
 #include <linux/fault-inject.h>
@@ -13,7 +13,7 @@
 
 #define MOST_POINTS	5000
 
-/* All of them, but where time is real and the kernel ten times as slow. */
+/* Every allocation; fewer where time is real and the kernel ten times as slow. */
 #define STEP		(IS_ENABLED(CONFIG_UML) ? 1 : 8)
 #define LEAST_FAILED	(100 / STEP)
 
@@ -36,8 +36,8 @@ static void function_close(struct kunit *test, struct pci_dev *pdev)
 }
 
 /*
- * The kernel looks too: its DMA debugging for mappings that were left, whenever
- * a driver lets a device go, and the core for resources of an earlier driver.
+ * The kernel checks, too: its DMA debugging for mappings that a driver leaves when it
+ * is unbound, and the driver core for resources of an earlier driver.
  */
 static void expect_alone(struct kunit *test, struct pci_dev *pdev)
 {
@@ -50,8 +50,8 @@ static void expect_alone(struct kunit *test, struct pci_dev *pdev)
 }
 
 /*
- * A file of /proc/irq that could not be made harms nobody, but is missed when it
- * is to go, by a warning of the kernel's: one, if an allocation has failed.
+ * A file of /proc/irq that could not be made does no harm, but the kernel warns when it
+ * is to be removed: once at most, and only if an allocation has failed.
  */
 static void release_after_failure(struct kunit *test, struct pci_dev *pdev,
 				  bool failed)
@@ -76,7 +76,7 @@ static void fault_probe(struct kunit *test)
 		err = device_attach(&pdev->dev);
 		reached = !current->fail_nth;
 		current->fail_nth = 0;
-		/* Some can fail without harm. */
+		/* Some failures do no harm. */
 		bound += err == 1;
 		KUNIT_EXPECT_EQ(test, !pci_get_drvdata(pdev), err != 1);
 		release_after_failure(test, pdev, reached);
@@ -117,7 +117,7 @@ static void fault_remove(struct kunit *test)
 	function_close(test, pdev);
 }
 
-/* Each command of the start refused, the first, the second ... of its kind. */
+/* The first CREATE_EQ is refused, then the second. */
 static void fault_command(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -136,7 +136,7 @@ static void fault_command(struct kunit *test)
 	function_close(test, pdev);
 }
 
-/* A device that finds its setup wanting, and one that is gone at that moment. */
+/* A device that rejects its set-up, and a device that is gone at that moment. */
 static void fault_enable(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -145,7 +145,7 @@ static void fault_enable(struct kunit *test)
 	nic->behave.no_enable = true;
 	KUNIT_EXPECT_NE(test, device_attach(&pdev->dev), 1);
 	expect_alone(test, pdev);
-	/* It has been reset, and knows the rings no more (HWI CTL-25). */
+	/* The device has been reset, and has forgotten its rings (HWI CTL-25). */
 	KUNIT_EXPECT_EQ(test, nic->ring_cmd, 0);
 	nic->behave.no_enable = false;
 	nic->status = ~0U;

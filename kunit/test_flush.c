@@ -13,7 +13,7 @@
 #define PIECES_BYTES	(PIECES * PAGE_SIZE)
 #define PERSISTENT	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_FLUSH_PERSISTENT)
 
-/* Memory that the kernel is told to be of some kind, page by page. */
+/* Memory of which the kernel is told, page by page, what kind it is. */
 struct memory {
 	unsigned long addr;
 	struct page *pages[PIECES];
@@ -31,7 +31,7 @@ static void memory_forget(void *arg)
 	unpin_user_pages(memory->pages, PIECES);
 }
 
-/* Pages are held, so that what is said is said of those that are registered. */
+/* Pages stay pinned, so that the pages described are those that are registered. */
 static struct memory *memory_new(struct kunit *test, const u32 desc[PIECES])
 {
 	struct memory *memory = kunit_kzalloc(test, sizeof(*memory), GFP_KERNEL);
@@ -126,7 +126,7 @@ static void flush_persistent(struct kunit *test)
 		expect_refusal(test, IB_ACCESS_FLUSH_PERSISTENT, EINVAL);
 	}
 	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	/* Only what is registered counts; without the right nothing does. */
+	/* Only registered pages count; without the right no page does. */
 	for (i = 0; i < PIECES; i++) {
 		mr = moor_kunit_reg(pd, memory->addr + i * PAGE_SIZE, 1,
 				    memory->addr + i * PAGE_SIZE, PERSISTENT);
@@ -149,7 +149,7 @@ static int rereg(struct ib_mr *mr, int flags, unsigned long addr, int access)
 						  access, mr->pd, NULL));
 }
 
-/* The right comes by rereg, too, and stays with other memory, if that has it. */
+/* Re-registering can add the right, and keeps it for other persistent memory. */
 static void flush_rereg(struct kunit *test)
 {
 	struct memory *plain = memory_new(test, ordinary);
@@ -186,7 +186,7 @@ static void flush_rereg(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* What is paged, and all of memory: nobody knows; on-NIC memory is in test_dm.c. */
+/* Of paged memory, and of all memory, the kind is unknown; on-NIC memory: test_dm.c. */
 static void flush_unknown(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -220,7 +220,7 @@ static void flush_unknown(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A peer may have such a key at once: the device is asked whether it has it all. */
+/* A peer may use such a key at once: FENCE makes sure that the device has the entry. */
 static void flush_posted(struct kunit *test)
 {
 	u32 before = moor_kunit_nic()->fences;
@@ -229,7 +229,7 @@ static void flush_posted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->fences, before + 1);
 }
 
-/* Each feature by itself; what is absent is refused and never told to the device. */
+/* Each feature by itself; rights of an absent feature never reach the device. */
 static void flush_features(struct kunit *test)
 {
 	static const struct {

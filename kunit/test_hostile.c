@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A NIC that lies: in every field of every answer and event, with the values at
- * the ends of ranges and with random ones. Whatever it says, nothing is touched
- * that it has not, nothing waits for ever, and what contradicts itself is stopped.
+ * the ends of ranges and with random ones. Whatever the NIC says, the driver touches
+ * nothing that does not exist, nothing waits for ever, and a NIC that contradicts
+ * itself is stopped.
  */
 
 #include <linux/prandom.h>
@@ -13,7 +14,7 @@
 #define LIVES		150	/* of random answers */
 #define RUBBISH		3000	/* random events */
 
-/* What of which answer becomes what. */
+/* A field of the answer to a command, and its false value. */
 struct lie {
 	u8 opcode;
 	u32 offset;		/* in the completion */
@@ -54,7 +55,7 @@ static void use_qp(struct moor_process *process, u32 qp)
 	struct moor_verb verbs[] = {
 		{ IB_USER_VERBS_CMD_MODIFY_QP, VERB_IN(modify) },
 		{ IB_USER_VERBS_CMD_QUERY_QP, VERB_IN(query), VERB_OUT(resp) },
-		/* By what the device said of the state. */
+		/* Depends on the state that the device has given. */
 		{ IB_USER_VERBS_CMD_MODIFY_QP, VERB_IN(modify) },
 	};
 	u32 i;
@@ -64,8 +65,8 @@ static void use_qp(struct moor_process *process, u32 qp)
 }
 
 /*
- * A process that does a bit of everything, with @lie on its mind once it has its
- * queues. None of it need succeed. Then the device is well, or it is stopped.
+ * A process that does a bit of everything. Once it has its queues, the NIC's answers
+ * go through @lie, and no call need succeed. Then the device works, or is stopped.
  */
 static void live(struct kunit *test, void (*lie)(struct fake_nic *nic,
 						 const struct moor_cmd *cmd,
@@ -119,7 +120,7 @@ struct answer {
 	u8 opcode;
 	u32 offset;
 	u32 size;
-	u64 most;		/* from 0 to this, the answer is believed */
+	u64 most;		/* values from 0 to this are believed */
 };
 
 #define HEAD(op, field, most) {						\
@@ -178,7 +179,7 @@ static void hostile_answer(struct kunit *test)
 		};
 		bool stopped = live_with(test, &lie);
 
-		/* A tag may happen to be the right one. */
+		/* A wrong tag may happen to be right. */
 		if (answer->offset != offsetof(struct moor_cpl, tag))
 			KUNIT_EXPECT_EQ_MSG(test, stopped, lie.value > answer->most,
 					    "value %#llx", lie.value);
@@ -223,7 +224,7 @@ static void hostile_answers_random(struct kunit *test)
 	KUNIT_EXPECT_GT(test, died, 0);
 }
 
-/* Events that reached somebody. */
+/* Numbers of events that reached a handler. */
 struct heard {
 	u32 completions;
 	u32 qp_events;
@@ -245,7 +246,7 @@ static void hear_qp(struct ib_event *event, void *context)
 	((struct heard *)context)->qp_events++;
 }
 
-/* Of a queue pair that never left RESET nobody hears. */
+/* Sets handlers. Events of a queue pair that never left RESET are dropped. */
 static void listen(struct kunit *test, struct moor_pair *pair, struct heard *heard)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
@@ -276,7 +277,7 @@ static void send_event(struct kunit *test, u32 eqn, u8 type, u32 number)
 	moor_kunit_wait(test, eq_consumer(eqn) != before);
 }
 
-/* An event queue has its own types: those of others reach nobody through it. */
+/* An event queue has its own types of events: others are dropped. */
 static void hostile_event_queue(struct kunit *test)
 {
 	struct heard heard = {};
@@ -353,9 +354,9 @@ struct storm {
 	struct fake_nic *nic;
 	u32 cqn;
 	u32 left;
-	u32 interrupt;		/* the one that brings events now */
-	u32 run;		/* events it brought so far */
-	u32 longest;
+	u32 interrupt;		/* number of the current interrupt */
+	u32 run;		/* events that came in it so far */
+	u32 longest;		/* largest @run */
 	u32 deferred;		/* events that came outside of interrupts */
 	u32 all;
 };
@@ -364,7 +365,7 @@ static void brew(struct ib_cq *cq, void *context)
 {
 	struct storm *storm = context;
 
-	/* There is no second interrupt to go on with. */
+	/* No second interrupt continues the work of the first. */
 	WRITE_ONCE(storm->nic->behave.mute, true);
 	if (current->flags & PF_WQ_WORKER) {
 		storm->deferred++;
@@ -382,7 +383,7 @@ static void brew(struct ib_cq *cq, void *context)
 	}
 }
 
-/* No interrupt lasts for as long as the device likes; and no event is lost. */
+/* A device cannot keep an interrupt handler busy for long; and no event is lost. */
 static void hostile_storm(struct kunit *test)
 {
 	const u32 many = 5000, most = 128;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the wire calls the first byte: addresses that are congruent with those of
- * the process, addresses from zero, and where each byte is then found.
+ * The address of an MR's first byte on the wire: congruent with the process's
+ * address, or zero; and where each byte is then found.
  */
 
 #include <linux/uaccess.h>
@@ -12,7 +12,7 @@ struct place {
 	const char *name;
 	u64 iova;		/* of the page; the offset inside is the buffer's */
 	u32 inside;		/* offset of the buffer in its first page */
-	u64 cut;		/* bytes missing from its last one */
+	u64 cut;		/* bytes missing from its last page */
 	int access;
 };
 
@@ -57,7 +57,7 @@ static void iova_bytes(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, got);
 	get_random_bytes(want, length);
 	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)addr, want, length), 0);
-	/* With the flag the address on the wire is not asked for. */
+	/* With IB_ZERO_BASED the caller names no address for the wire. */
 	mr = moor_kunit_reg(pd, addr, length, zero ? addr : first, place->access |
 			    IB_ACCESS_LOCAL_WRITE);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
@@ -74,7 +74,7 @@ static void iova_bytes(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* The key of the null MR is nobody else's, however many there are (HWI NUL-1). */
+/* No other MR gets the key of the null MR, however many there are (HWI NUL-1). */
 static void iova_null_key(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);

@@ -6,9 +6,9 @@
 #include "fake.h"
 #include "moor.h"
 
-#define REUSES	4096	/* in which no key of an index may come twice */
+#define REUSES	4096	/* of an index, all with different keys */
 
-/* Key allocation needs the capabilities alone. */
+/* Key allocation needs only the capabilities. */
 static int key_suite_init(struct kunit *test)
 {
 	struct moor_dev *mdev = kunit_kzalloc(test, sizeof(*mdev), GFP_KERNEL);
@@ -20,7 +20,7 @@ static int key_suite_init(struct kunit *test)
 	return 0;
 }
 
-/* With so few indices each comes back soon. */
+/* A device with few indices, so that each is reused soon. */
 static struct moor_dev *key_dev(struct kunit *test, u32 index_bits, u32 indices)
 {
 	struct moor_dev *mdev = test->priv;
@@ -68,8 +68,8 @@ static void key_permutation(struct kunit *test)
 }
 
 /*
- * What is above the consumer's byte does not come back before every nonce was
- * used, so that a key of an earlier window is dead whatever its byte.
+ * The bits above the consumer's byte do not repeat before every nonce was used, so
+ * that a key of an earlier window is dead, whatever its byte.
  */
 static void key_consumer(struct kunit *test)
 {
@@ -100,7 +100,7 @@ static void key_consumer(struct kunit *test)
 	moor_keys_destroy(mdev);
 }
 
-/* Freed indices queue: one comes back only after all the others. */
+/* Freed indices queue up: an index is reused only after all the others. */
 static void key_fifo(struct kunit *test)
 {
 	const u32 indices = 64;
@@ -119,8 +119,8 @@ static void key_fifo(struct kunit *test)
 }
 
 /*
- * The same while the counts of what was taken and freed wrap: indices are not a power
- * of two, so that no other modulus than one keeps their places.
+ * The same while the free-running head and tail of the queue wrap. The number of indices
+ * is not a power of two: taken as the queue's size, it would lose places then.
  */
 static void key_counts_wrap(struct kunit *test)
 {
@@ -134,7 +134,7 @@ static void key_counts_wrap(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
 		all[i] = mr.key;
 	}
-	/* None is free, so that it does not matter where the queue begins. */
+	/* No index is free: so the queue may begin anywhere. */
 	KUNIT_ASSERT_EQ(test, keys->head, keys->tail);
 	keys->head = U32_MAX - INDICES - INDICES / 2;
 	keys->tail = keys->head;
@@ -163,7 +163,7 @@ static void key_no_consumer(struct kunit *test)
 	moor_keys_destroy(mdev);
 }
 
-/* All indices can be had, each once; then ENOMEM; then again what was freed. */
+/* All indices can be had, each once; then ENOMEM; then the freed ones again. */
 static void key_exhaustion(struct kunit *test)
 {
 	const u32 indices = 1000;

@@ -33,7 +33,7 @@ static void mr_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, entry->valid, 0);
 }
 
-/* Data through the key, both ways, and the bytes around it out of reach. */
+/* Data through the key, both ways; the bytes around the MR are out of reach. */
 static void mr_data(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -70,7 +70,7 @@ static void mr_data(struct kunit *test)
 			MOOR_SYN_KEY);
 }
 
-/* An odd piece of memory under another address. */
+/* An unaligned piece of memory, at another address on the wire. */
 static void mr_iova(struct kunit *test)
 {
 	const u64 iova = 0xffff000000000000ULL + 0x123;
@@ -121,9 +121,9 @@ static const struct flags flags[] = {
 	{ IB_ACCESS_OPTIONAL, 0, MOOR_ACCESS_RELAXED_ORDERING },
 	{ IB_ACCESS_FLUSH_GLOBAL, 0, MOOR_ACCESS_FLUSH_GLOBAL },
 	{ ALL_RIGHTS | IB_ACCESS_FLUSH_GLOBAL, 0, 0x11f },
-	/* what such memory does not have: test_flush.c */
+	/* rights that such memory cannot have: test_flush.c */
 	{ IB_ACCESS_LOCAL_WRITE | IB_ACCESS_FLUSH_PERSISTENT, -EINVAL },
-	/* what Moor does not have */
+	/* flags that Moor does not know */
 	{ IB_ACCESS_LOCAL_WRITE | BIT(10), -EOPNOTSUPP },
 	{ IB_ACCESS_LOCAL_WRITE | BIT(30), -EOPNOTSUPP },
 	{ -1, -EOPNOTSUPP },
@@ -196,7 +196,7 @@ static void mr_range(struct kunit *test)
 	struct ib_mr *mr;
 	u64 iova;
 
-	/* A wrapping iova is given as it is. */
+	/* An iova that wraps is absolute. */
 	iova = range->iova > U64_MAX / 2 ? range->iova :
 	       range->iova + (range->absolute ? 0 : addr);
 	mr = moor_kunit_reg(pd, start, range->length, iova, IB_ACCESS_LOCAL_WRITE);
@@ -229,7 +229,7 @@ static void mr_read_only_memory(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* GIDs come by themselves, when the network interface is looked at. */
+/* Commands so far, without SET_GID, which the core may cause at any time. */
 static u32 commands(const struct fake_nic *nic)
 {
 	u32 i, sum = 0;
@@ -263,7 +263,7 @@ static u32 tracked(struct moor_dev *mdev)
 	return rdma_restrack_count(&mdev->ibdev, RDMA_RESTRACK_MR, true);
 }
 
-/* With a window bound: refused, and as usable as before; without: gone. */
+/* With a window bound the MR cannot be deregistered, and stays usable; without it can. */
 static void mr_busy(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -327,7 +327,7 @@ static void mr_fence_before_unpin(struct kunit *test)
 	moor_kunit_pd_free(test, region->pd);
 }
 
-/* Many at once share fences; each learns its own fate. */
+/* Tasks that deregister at the same time share fences; each gets its own result. */
 static void mr_group_commit(struct kunit *test)
 {
 	const u32 count = 60, busy_every = 7;
@@ -350,7 +350,7 @@ static void mr_group_commit(struct kunit *test)
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread,
 							       &workers[i],
 							       "dereg%u", i));
-	/* All of them wait now, behind the first one's fence. */
+	/* All tasks wait now, behind the first task's fence. */
 	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&workers[0].done, HZ), 0);
 	WRITE_ONCE(nic->behave.pause, false);
 	fake_nic_wake(nic);
@@ -359,7 +359,7 @@ static void mr_group_commit(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, workers[i].err,
 				i % busy_every ? 0 : -EBUSY);
 	}
-	/* One alone, then 59 by 24. */
+	/* One key alone, then 59 keys, 24 to a fence. */
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before, 4);
 	for (i = 0; i < count; i += busy_every) {
 		moor_kunit_hold(workers[i].mr, 0);
@@ -375,7 +375,7 @@ struct leaver {
 	struct completion done;
 };
 
-/* What the core's end of a process comes to. */
+/* Revokes keys as the driver does when a process ends. */
 static int leaver_thread(void *data)
 {
 	struct leaver *me = data;
@@ -386,11 +386,11 @@ static int leaver_thread(void *data)
 }
 
 struct second_fence {
-	u32 before;		/* as many fences there were */
-	u32 count;		/* keys that it takes away */
+	u32 before;		/* number of fences before the case */
+	u32 count;		/* keys that the second fence revokes */
 };
 
-/* Whatever else is in the ring, the NIC looks no further than the second fence. */
+/* The NIC pauses after the second fence, whatever else is in the ring. */
 static void pause_after_two(struct fake_nic *nic, const struct moor_cmd *cmd,
 			    struct moor_cpl *answer)
 {
@@ -403,8 +403,9 @@ static void pause_after_two(struct fake_nic *nic, const struct moor_cmd *cmd,
 }
 
 /*
- * Whoever comes while many keys go at once has the next fence, which is shared, so
- * that those many have none more for it, unless he is so quick that he sends it alone.
+ * A task that deregisters while many keys are revoked at once gets the next fence, and
+ * shares it with some of the many keys. So there is no fence more, unless the task is
+ * so quick that it sends its fence alone.
  */
 static void mr_many_keys_let_others_in(struct kunit *test)
 {
@@ -436,7 +437,7 @@ static void mr_many_keys_let_others_in(struct kunit *test)
 	moor_kunit_wait(test, mutex_is_locked(&mdev->mrs.commit));
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread, &worker,
 						       "dereg"));
-	/* His key is pending: he sleeps after that. */
+	/* The worker sleeps: so its key is pending. */
 	moor_kunit_wait(test, wq_has_sleeper(&mdev->mrs.sent));
 	WRITE_ONCE(nic->behave.pause, false);
 	fake_nic_wake(nic);
@@ -456,7 +457,7 @@ static void mr_many_keys_let_others_in(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A fence that fails or does not come stops the device; then pages may go. */
+/* A fence that fails or times out stops the device; then the pages may go. */
 static void mr_fence_fails(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -492,8 +493,8 @@ static void mr_dereg_dead(struct kunit *test)
 }
 
 /*
- * It dies between somebody's look at it and his publishing: of a channel that is
- * frozen nothing is touched.
+ * The device dies after a task has seen it alive, before the task publishes an entry:
+ * the BARs are not touched while the channel is frozen.
  */
 static void mr_publish_dead(struct kunit *test)
 {
@@ -516,7 +517,7 @@ static void mr_publish_dead(struct kunit *test)
 	moor_region_free(test, region);
 	nic->behave.frozen = false;
 	mdev->pdev->error_state = pci_channel_io_normal;
-	/* It was out of reach for that. */
+	/* The driver could not reset the frozen device. */
 	fake_nic_reset(nic);
 }
 
@@ -537,7 +538,7 @@ static void mr_exhaustion(struct kunit *test)
 		KUNIT_ASSERT_FALSE_MSG(test, IS_ERR(mrs[i]), "%ld for %u",
 				       PTR_ERR(mrs[i]), i);
 	}
-	/* The table that this one had already goes back. */
+	/* The nodes of this MR's table go back to the pool. */
 	mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, 0);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, mdev->nodes.count, nodes);
@@ -563,7 +564,7 @@ static void mr_dma(struct kunit *test)
 	struct ib_pd *pd;
 	struct ib_mr *mr;
 
-	/* The core asks for one with each PD of the kernel. */
+	/* The core asks for such an MR with each PD of the kernel. */
 	pd = ib_alloc_pd(&mdev->ibdev, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, pd);
 	KUNIT_ASSERT_NOT_NULL(test, pd->__internal_mr);

@@ -41,12 +41,12 @@ static void odp_fault(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, paged->mr->lkey, 0, IOVA,
 					      &byte, 1, false), 0);
 	KUNIT_EXPECT_EQ(test, byte, 0x42);
-	/* What the process may write, the device may. */
+	/* The device may write pages that the process may write. */
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA, true), 0);
 	KUNIT_ASSERT_EQ(test, get_user(seen, (u8 __user *)paged->addr), 0);
 	KUNIT_EXPECT_EQ(test, seen, 0x77);
 
-	/* Untouched: the page of zeros, which is not to be written. */
+	/* An untouched page is the page of zeros, which must not be written. */
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + PAGE_SIZE, false),
 			MOOR_SYN_TRANSLATION);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA + PAGE_SIZE + 99, 1, 0),
@@ -71,7 +71,7 @@ static void odp_fault(struct kunit *test)
 	paged_close(paged);
 }
 
-/* A MR that begins and ends within pages: these, and none beside them. */
+/* An MR that begins and ends within pages: these are mapped, but none beside them. */
 static void odp_edges(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -92,7 +92,7 @@ static void odp_edges(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Part of a branch goes, then the rest; the branch stays the MR's. */
+/* Part of a branch is unmapped, then the rest; the MR keeps the branch. */
 static void odp_invalidate(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -124,7 +124,7 @@ static void odp_invalidate(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Where a fault or an advice finds nothing, nothing is left of it. */
+/* A fault where the process has no memory fails, and leaves no nodes. */
 static void odp_hole(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -137,7 +137,7 @@ static void odp_hole(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Memory in the place of what was there. */
+/* Map new memory in the place of the old. */
 static void odp_replace(struct kunit *test, struct paged *paged)
 {
 	KUNIT_ASSERT_EQ(test, vm_mmap(NULL, paged->addr, LENGTH,
@@ -146,7 +146,7 @@ static void odp_replace(struct kunit *test, struct paged *paged)
 			paged->addr);
 }
 
-/* What comes in place of all that a branch had is entered in the same branch. */
+/* New memory in place of all pages of a branch is entered in the same branch. */
 static void odp_refilled(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -188,7 +188,7 @@ static void odp_implicit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, here, true), 0);
 	full = entry->xlat.levels;
 	KUNIT_EXPECT_EQ(test, paged_odp(paged)->num_nodes, full);
-	/* Where nothing is, and beyond where anything can be. */
+	/* Where nothing is mapped, and beyond the process's addresses. */
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, PAGE_SIZE, 1, 0), MOOR_PAGE_FAILED);
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, PAGE_SIZE, LENGTH, 0),
 			MOOR_PAGE_FAILED);
@@ -200,7 +200,7 @@ static void odp_implicit(struct kunit *test)
 	paged_close(paged);
 }
 
-/* A branch that is filled again in time stays, and one that is not goes. */
+/* An empty branch that is filled again in time stays; otherwise it is taken away. */
 static void odp_implicit_refilled(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -222,7 +222,7 @@ static void odp_implicit_refilled(struct kunit *test)
 	paged_close(paged);
 }
 
-/* An MR ends with a branch that was to be taken away. */
+/* An MR is deregistered while a branch of it waits to be taken away. */
 static void odp_implicit_ends(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -243,7 +243,7 @@ static void odp_implicit_ends(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Implicit has one address and no promise; the others fail as pinned memory does. */
+/* An implicit MR has iova 0 and no huge pages; other checks are as for pinned memory. */
 static void odp_refused(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -273,11 +273,11 @@ static void odp_refused(struct kunit *test)
 					    IB_ACCESS_ON_DEMAND |
 					    IB_ACCESS_REMOTE_WRITE),
 			    ERR_PTR(-EINVAL));
-	/* Huge pages are promised with paging alone. */
+	/* IB_ACCESS_HUGETLB needs IB_ACCESS_ON_DEMAND. */
 	KUNIT_EXPECT_PTR_EQ(test, paged_reg(paged, at, LENGTH, at,
 					    ALL_RIGHTS | IB_ACCESS_HUGETLB),
 			    ERR_PTR(-EOPNOTSUPP));
-	/* The kernel has nobody to answer its page requests. */
+	/* Kernel users have no context that answers page requests. */
 	KUNIT_EXPECT_PTR_EQ(test, moor_kunit_reg(paged->pair.pd, at, LENGTH, at,
 						 PAGED),
 			    ERR_PTR(-EOPNOTSUPP));
@@ -306,7 +306,7 @@ static void odp_zero_based(struct kunit *test)
 	paged_close(paged);
 }
 
-/* What the process may only read, and an MR that is only to be read. */
+/* Memory that the process may only read, and an MR without write rights. */
 static void odp_read_only(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -329,7 +329,7 @@ static void odp_read_only(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Pages that are not as huge as they were said to be. */
+/* Pages that are not huge, in an MR with IB_ACCESS_HUGETLB. */
 static void odp_broken_promise(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -342,7 +342,7 @@ static void odp_broken_promise(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Whatever the event says: an answer, and nothing that is not the QP's. */
+/* A false page request is answered, and no memory is mapped that the QP may not use. */
 static void odp_lies(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -379,7 +379,7 @@ static void odp_lies(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Who reads on and on is given more and more. */
+/* Sequential faults map more and more pages each. */
 static void odp_sequential(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -399,7 +399,7 @@ static void odp_sequential(struct kunit *test)
 	}
 	KUNIT_EXPECT_LE(test, faults, 16);
 	kunit_info(test, "%u page requests\n", faults);
-	/* Who jumps about is not. */
+	/* Faults in another order map one page each. */
 	KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, length), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(paged->mr), 0);
 	paged->addr = moor_kunit_mmap(test, length, true);
@@ -413,7 +413,7 @@ static void odp_sequential(struct kunit *test)
 	paged_close(paged);
 }
 
-/* A device that does not forget is stopped before the page is given back. */
+/* A device that refuses to invalidate is stopped before the page is given back. */
 static void odp_no_fence(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -428,7 +428,7 @@ static void odp_no_fence(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Into paging and out of it, by the rights alone or with another range. */
+/* Re-register from paged to pinned memory and back, with the same range or another. */
 static void odp_rereg(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -460,7 +460,7 @@ static void odp_rereg(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, at, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, at, true), 0);
 
-	/* So much cannot be pinned. What was, still is. */
+	/* So much memory cannot be pinned: the MR stays as it was. */
 	KUNIT_EXPECT_EQ(test, paged_rereg(paged, IB_MR_REREG_ACCESS, 0, 0, 0,
 					  ALL_RIGHTS), -EINVAL);
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, at, true), 0);
@@ -477,7 +477,7 @@ static void odp_rereg(struct kunit *test)
 	paged_close(paged);
 }
 
-/* A device without paging, to a driver that has it. */
+/* A device without paging. */
 static void odp_absent(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_ODP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* On-demand paging: ibv_advise_mr(), and what is counted of an MR. */
+/* On-demand paging: ibv_advise_mr(), and the counters of an MR. */
 
 #include <linux/kthread.h>
 #include <linux/uaccess.h>
@@ -34,7 +34,7 @@ static void odp_advise(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, paged_advise(paged, key, IOVA, LENGTH, PREFETCH_WRITE,
 					   FLUSH), 0);
 	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, true), 0);
-	/* Each was entered twice, zeros first, but for those that were there. */
+	/* Each page was entered twice, zeros first, except those already there. */
 	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.prefetch),
 			2 * PAGES - 2);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&paged_odp(paged)->counters.faults), 0);
@@ -99,7 +99,7 @@ static int advisor_run(void *data)
 	return 0;
 }
 
-/* In the background, and no more than so much of it: who wants more waits for it. */
+/* Advice in the background is limited: a process that advises more has to wait. */
 static void odp_advise_later(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -127,7 +127,7 @@ static void odp_advise_later(struct kunit *test)
 	paged_close(paged);
 }
 
-/* As many pages as there may be do not come: who asks for another one gets it. */
+/* All prefetches wait for a page: a page request for another page is still served. */
 static void odp_advise_slow(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -157,7 +157,7 @@ static void odp_advise_slow(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Somebody advises with a key while its entry is on its way to the device. */
+/* A thread that advises with a key while the key's entry is on its way to the device. */
 struct early {
 	struct paged *paged;
 	u32 key;
@@ -177,14 +177,14 @@ static int early_run(void *data)
 	return 0;
 }
 
-/* The key leads to the MR already. Pages are given time to come, and go. */
+/* The key leads to the MR already. Give the advice time, then unmap the page. */
 static void early_enter(struct fake_nic *nic, u32 index)
 {
 	struct early *early = nic->behave.enter_arg;
 	struct paged *paged = early->paged;
 	struct moor_dev *mdev = paged->test->priv;
 
-	/* Of a rereg the old entry goes first. */
+	/* Re-registering takes the old entry away first: wait for the new one. */
 	if (nic->mr[index].valid)
 		return;
 	nic->behave.enter = NULL;
@@ -209,7 +209,7 @@ static void early_start(struct paged *paged, struct early *early)
 				     kthread_run(early_run, early, "early"));
 }
 
-/* The device has the entry: only now may it have pages, and these have gone. */
+/* The device has the entry, and only now may have pages; the advised page has gone. */
 static void early_end(struct paged *paged, struct early *early)
 {
 	struct kunit *test = paged->test;
@@ -245,7 +245,7 @@ static void odp_early_rereg(struct kunit *test)
 	early_end(paged, &early);
 }
 
-/* "rdma statistic show mr"; a message too short is left as it was. */
+/* "rdma statistic show mr"; a message that is too short stays unchanged. */
 static void odp_statistic(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -258,7 +258,7 @@ static void odp_statistic(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moor_fill_stat_mr_entry(msg, paged->mr), 0);
 	KUNIT_EXPECT_EQ(test, nla_type((struct nlattr *)msg->data),
 			RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
-	/* Less by more than what alignment may have cost. */
+	/* Too short by more than the padding that alignment may have cost. */
 	room = msg->len - 4 * sizeof(u64);
 	nlmsg_free(msg);
 	while (room) {

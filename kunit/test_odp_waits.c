@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging when pages do not come: the process lets nobody at its memory, or
- * there is none; and whoever ends meanwhile.
+ * On-demand paging when pages do not come: mmap_lock is held, or memory is short; and
+ * objects that end meanwhile.
  */
 
 #include <linux/delay.h>
@@ -10,7 +10,7 @@
 
 #include "paged.h"
 
-/* A QP that there is not, and one of a process that has nothing paged: no answer. */
+/* Requests for a QP that does not exist, or of a process without paging: no answer. */
 static void odp_nobody_asks(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -29,14 +29,14 @@ static void odp_nobody_asks(struct kunit *test)
 	fake_nic_event(nic, MOOR_EQ_PAGE_REQUEST, MOOR_EVENT_COMM_EST, 0);
 	paged->mr = paged_reg(paged, paged->addr, LENGTH, IOVA, PAGED);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, paged->mr);
-	/* All that came before has been handled when this one is. */
+	/* All earlier requests have been handled when this one is. */
 	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, 0), MOOR_PAGE_RESOLVED);
 	KUNIT_EXPECT_FALSE(test, moor_is_answered(page));
 	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_PAGE_RESPONSE], 1);
 	paged_close(paged);
 }
 
-/* The process does not let anybody at its memory: nobody waits for that. */
+/* A fault waits for mmap_lock: destroying the QP and the MR does not wait for it. */
 static void stuck(struct paged *paged, u32 length)
 {
 	struct kunit *test = paged->test;
@@ -74,13 +74,13 @@ static void odp_stuck(struct kunit *test)
 	stuck(paged_open(test), 1);
 }
 
-/* More than a page: what the process has of it is looked at first. */
+/* More than a page: the process's mappings are looked at first. */
 static void odp_stuck_long(struct kunit *test)
 {
 	stuck(paged_open(test), PAGE_SIZE + 1);
 }
 
-/* The same, where nothing has to be made for it: the branch is there. */
+/* The same, where no node has to be made: the branch is there. */
 static void odp_stuck_again(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -103,12 +103,12 @@ static void last_worker_run(struct work_struct *work)
 	moor_faults_put(last->queue);
 	while (!(work_busy(end) & WORK_BUSY_RUNNING))
 		cond_resched();
-	/* Who ends the queue gets as far as waiting for this one. */
+	/* Let the work that destroys the queue get as far as waiting for this work. */
 	for (i = 0; i < 1000; i++)
 		yield();
 }
 
-/* Whoever works on a page outlives the context: the workers go with the last one. */
+/* A fault's work may outlive the context: the workqueues go with the last reference. */
 static void odp_last_worker(struct kunit *test)
 {
 	int before = module_refcount(THIS_MODULE);
@@ -126,7 +126,7 @@ static void odp_last_worker(struct kunit *test)
 	destroy_work_on_stack(&last.work);
 }
 
-/* Re-registered while a page is waited for: the answer is for what it is then. */
+/* The MR is re-registered while a fault waits: the answer is for the new registration. */
 static void odp_stuck_rereg(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -149,8 +149,8 @@ static void odp_stuck_rereg(struct kunit *test)
 }
 
 /*
- * A QP goes to RESET while it waits: what it asks for then does not wait for what it
- * asked for before, whether that was seen already or not.
+ * A QP goes to RESET while it waits for pages: its later requests do not wait for the
+ * earlier ones, whether the driver has already seen those or not.
  */
 static void odp_reset(struct kunit *test)
 {
@@ -208,8 +208,8 @@ static int sync_thread(void *data)
 }
 
 /*
- * Who takes a QP to RESET handles events of all others, too: who destroys one of them
- * waits for that, though it is no interrupt.
+ * A task that takes a QP to RESET handles events of other QPs, too, under the EQ's lock.
+ * A task that destroys one of these waits for that, though it is no interrupt.
  */
 static void odp_drain_is_waited_for(struct kunit *test)
 {
@@ -239,7 +239,7 @@ static void odp_drain_is_waited_for(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, over);
 }
 
-/* A window is bound: nothing of the MR changes, its pages come and go. */
+/* A window is bound: the MR cannot be deregistered, and its pages come and go. */
 static void odp_busy(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -258,8 +258,8 @@ static void odp_busy(struct kunit *test)
 }
 
 /*
- * Nobody may be waiting any more. Any other refusal leaves somebody waiting for ever: the
- * device is stopped.
+ * BAD_INDEX: no QP waits for the answer any more. Any other refusal would leave a QP
+ * waiting for ever: the device is stopped.
  */
 static void odp_answer_refused(struct kunit *test)
 {
@@ -282,7 +282,7 @@ static void odp_answer_refused(struct kunit *test)
 	paged_close(paged);
 }
 
-/* On a device that is dead pages go without asking, and nobody waits. */
+/* On a dead device pages are unmapped without an invalidation. */
 static void odp_dead(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -297,7 +297,7 @@ static void odp_dead(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Each allocation fails in turn: of the first fault in a branch, and its nodes. */
+/* Each allocation for the first fault in a branch fails in turn, its nodes included. */
 static void odp_no_memory(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -317,7 +317,7 @@ static void odp_no_memory(struct kunit *test)
 		reached = !current->fail_nth;
 		current->fail_nth = 0;
 		if (!err && reached) {
-			/* Without harm: once more from the beginning. */
+			/* The failure did no harm: once more with new memory. */
 			KUNIT_ASSERT_EQ(test, vm_munmap(paged->addr, LENGTH), 0);
 			paged_expect_nodes(paged, 1);
 			paged->addr = moor_kunit_mmap(test, LENGTH, true);
@@ -339,11 +339,11 @@ static void odp_no_memory(struct kunit *test)
 	paged_close(paged);
 }
 
-/* Memory of which there is none, for some time. */
+/* Memory whose first faults fail. */
 struct shortage {
 	struct page *page;
-	u32 left;		/* faults that find none */
-	u32 met;		/* that have */
+	u32 left;		/* faults that will fail */
+	u32 met;		/* faults that have failed */
 };
 
 static vm_fault_t shortage_fault(struct vm_fault *vmf)
@@ -376,7 +376,7 @@ static const struct file_operations shortage_ops = {
 	.mmap = shortage_mmap,
 };
 
-/* Memory is short for a moment: nobody is told. For longer: the fault fails. */
+/* Memory is short for a moment: the fault is tried again. For longer: it fails. */
 static void odp_short_of_memory(struct kunit *test)
 {
 	struct paged *paged = paged_open_bare(test);
@@ -410,7 +410,7 @@ static void odp_short_of_memory(struct kunit *test)
 	__free_page(shortage.page);
 }
 
-/* With few vectors page requests come with the asynchronous events. */
+/* With few vectors page requests share the vector of the asynchronous events. */
 static void odp_few_vectors(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The device and its port: attributes, events, the Ethernet interface, the GID
- * table; and the objects that the device has no part in: PDs and AHs.
+ * table; and PDs and AHs, objects of which the device knows nothing.
  */
 
 #include <linux/ethtool.h>
@@ -52,7 +52,7 @@ static void port_device(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* One that is stopped has no time; what it could do is still known. */
+/* A dead device cannot give the time; its other attributes are still known. */
 static void port_device_dead(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -113,7 +113,7 @@ static enum ib_port_state port_state(struct kunit *test)
 	return attr.state;
 }
 
-/* The NIC's link changes; it says so in STATUS, and if it is asked to, by an event. */
+/* The NIC's link changes, in STATUS. link_event() makes an event of it. */
 static void link_set(bool up)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -128,16 +128,16 @@ static void link_event(bool up)
 		       up ? MOOR_EVENT_PORT_UP : MOOR_EVENT_PORT_DOWN, 0);
 }
 
-/* The driver does not look by itself any more. */
+/* Keep the driver from looking at STATUS by itself. */
 static void stop_looking(struct kunit *test, struct moor_dev *mdev)
 {
 	mod_delayed_work(moor_wq, &mdev->health_work, 3600 * HZ);
-	/* One that was under way leaves the time as it is. */
+	/* A look that was under way does not change the delay. */
 	flush_work(&mdev->health_work.work);
 	KUNIT_ASSERT_TRUE(test, delayed_work_pending(&mdev->health_work));
 }
 
-/* The port is up if the interface is and the link is, and an event says so. */
+/* The port is up if the interface and the link are up, and an event tells of a change. */
 static void port_states(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -173,7 +173,7 @@ static void port_states(struct kunit *test)
 	}
 }
 
-/* An event that came late or was lost: it is STATUS that counts. */
+/* Where an event comes late or is lost, STATUS counts. */
 static void port_authority(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -219,7 +219,7 @@ static void gone_desc(const struct gone_case *c, char *desc)
 
 KUNIT_ARRAY_PARAM(gone, gone_cases, gone_desc);
 
-/* Whatever its bits say: a device that is gone has no link, not for a moment. */
+/* Whatever STATUS reads as: a device that is gone has no link, not for a moment. */
 static void port_gone(struct kunit *test)
 {
 	const struct gone_case *c = test->param_value;
@@ -244,7 +244,7 @@ static void port_gone(struct kunit *test)
 	mdev->pdev->error_state = pci_channel_io_normal;
 }
 
-/* Told by an event alone. */
+/* The device reports its death by an event alone. */
 static void port_fatal_event(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -276,7 +276,7 @@ static void port_many_events(struct kunit *test)
 	}
 }
 
-/* What ethtool and a packet meet. */
+/* What ethtool shows, and what happens to a packet. */
 static void port_netdev(struct kunit *test)
 {
 	struct ethtool_link_ksettings settings = {};
@@ -303,7 +303,7 @@ static void port_netdev(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stats.tx_dropped, 1);
 }
 
-/* With the interface up the core makes GIDs, and the device has them too. */
+/* With the interface up the core makes GIDs, and the device gets them. */
 static void port_gids(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -339,7 +339,7 @@ static void port_gids(struct kunit *test)
 	moor_kunit_netdev_up(mdev->netdev, false);
 }
 
-/* Numbers that differ, never 0, and come back; nothing kept by a failure. */
+/* PD numbers differ, are never 0, and are reused; a failure keeps none. */
 static void port_pd(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);
@@ -361,7 +361,7 @@ static void port_pd(struct kunit *test)
 		if (i)
 			KUNIT_EXPECT_NE(test, pds[i].pdn, pds[i - 1].pdn);
 	}
-	/* What the driver does not know of the room is cleared. */
+	/* Room beyond the driver's answer is cleared. */
 	moor_user_answer(test, user, extra, sizeof(extra));
 	KUNIT_EXPECT_FALSE(test, memchr_inv(extra + 8, 0, 8));
 	KUNIT_EXPECT_EQ(test, moor_dealloc_pd(&pds[1].ibpd, NULL), 0);
@@ -372,7 +372,7 @@ static void port_pd(struct kunit *test)
 	in[0] = 1;
 	udata = moor_user_udata(test, user, in, sizeof(in), 16);
 	KUNIT_EXPECT_EQ(test, moor_alloc_pd(&pds[1].ibpd, udata), -EOPNOTSUPP);
-	/* Its number is the lowest that is free: neither has kept it. */
+	/* The number is the lowest free one: neither failure has kept it. */
 	i = pds[1].pdn;
 	KUNIT_EXPECT_EQ(test, moor_alloc_pd(&pds[1].ibpd, NULL), 0);
 	KUNIT_EXPECT_EQ(test, pds[1].pdn, i);
@@ -381,7 +381,7 @@ static void port_pd(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* The address that the core resolved goes to the process; no command. */
+/* The address that the core resolved goes to the process; there is no command. */
 static void port_ah(struct kunit *test)
 {
 	struct moor_user *user = moor_user_open(test);

@@ -7,7 +7,7 @@
 #include "fake.h"
 #include "moor.h"
 
-/* Plug in a NIC that was changed first; is it taken? */
+/* Plug in a NIC. Return: whether the driver takes it. */
 static bool probes(struct kunit *test, struct fake_nic *nic)
 {
 	bool taken;
@@ -64,7 +64,7 @@ static void probe_command_fails(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, probes(test, nic));
 }
 
-/* A BAR that is smaller than what the interface puts there. */
+/* A BAR that is too small for its contents. */
 static void probe_small_bar(struct kunit *test)
 {
 	struct fake_nic *nic = fake_nic_new(test);
@@ -80,7 +80,7 @@ struct odd {
 	u64 value;
 };
 
-/* Nothing of the kind may be used as an index, a shift or a length later. */
+/* Register values that must not be used as an index, a shift or a length. */
 static const struct odd odds[] = {
 	{ "no 4 KiB pages", MOOR_REG_PAGE_SIZES, 1 << 21 },
 	{ "pages of 2 KiB", MOOR_REG_PAGE_SIZES, 3 << 11 },
@@ -139,7 +139,7 @@ struct limits {
 	u32 reg;
 	u32 least;
 	u32 most;
-	bool fits;		/* this NIC can do with either */
+	bool fits;		/* the fake NIC works with both ends */
 };
 
 static const struct limits all_limits[] = {
@@ -170,11 +170,11 @@ static void limits_desc(const struct limits *limits, char *desc)
 
 KUNIT_ARRAY_PARAM(limits, all_limits, limits_desc);
 
-/* What is in the range is taken, the next on either side is not. */
+/* Both ends of a range are accepted, the next value on either side is not. */
 static void probe_limits(struct kunit *test)
 {
 	const struct limits *limits = test->param_value;
-	/* Without datagrams nobody has queues at once. */
+	/* Without datagrams the core makes no queues during the probe. */
 	u64 missing = limits->reg == MOOR_REG_MAX_FILTER ? 0 : MOOR_FEATURE_UD;
 
 	if (limits->least)
@@ -190,7 +190,7 @@ static void probe_limits(struct kunit *test)
 					       missing));
 }
 
-/* Without the feature that it is of a register shows nothing (HWI REG-9). */
+/* A register of a feature is 0 without the feature (HWI REG-9). */
 static void probe_meaningless(struct kunit *test)
 {
 	const u64 no_srq = MOOR_FEATURE_SRQ | MOOR_FEATURE_XRC;

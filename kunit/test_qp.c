@@ -120,7 +120,7 @@ static void qp_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* What a process asks for when it creates another one like a pair's. */
+/* Create another QP with a pair's CQ and PD. */
 static int create_like(struct kunit *test, struct moor_pair *pair,
 		       struct moor_qp *qp, bool answerable)
 {
@@ -177,7 +177,7 @@ static void qp_refused(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* Neither answer nor destruction: the device is stopped, then pages may go. */
+/* No answer can be copied, and the device refuses DESTROY_QP: it is stopped. */
 static void qp_undo_refused(struct kunit *test)
 {
 	struct moor_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
@@ -198,7 +198,7 @@ static void qp_undo_refused(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* A number of 24 ones stands for multicast, whatever of it is the index. */
+/* A QP number of 24 ones stands for multicast, however many bits are the index. */
 static void qp_number_multicast(struct kunit *test)
 {
 	const u32 last = BIT(23) - 1;
@@ -277,7 +277,7 @@ static int move(struct moor_pair *pair, struct ib_qp_attr *attr,
 	return moor_modify_qp(&pair->qp->ibqp, attr, mask, NULL);
 }
 
-/* All the way up, and what a query says there; back to RESET forgets it. */
+/* All the way up to RTS, and a query there; RESET clears the attributes. */
 static void qp_states(struct kunit *test)
 {
 	struct ib_qp_init_attr init;
@@ -301,7 +301,7 @@ static void qp_states(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seen.timeout, 14);
 	KUNIT_EXPECT_EQ(test, init.cap.max_send_wr, 64);
 
-	/* The device has put it into ERR by itself: a query says so. */
+	/* The device has put the QP into ERR by itself: a query shows that. */
 	moor_kunit_nic()->qps[pair.qp->qpn % BIT(FAKE_QP_INDEX_BITS)].state =
 		MOOR_QPS_ERR;
 	KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0, &init), 0);
@@ -314,7 +314,7 @@ static void qp_states(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* Rights of FLUSH, if the device has them: to one of 1.5 the field is a reserved one. */
+/* Rights of FLUSH, if the device has them: in version 1.5 the field is reserved. */
 static void qp_access(struct kunit *test)
 {
 	const u32 flush = IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT;
@@ -347,7 +347,7 @@ static void qp_access(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, moor_query_qp(&pair.qp->ibqp, &seen, 0,
 						    &init), 0);
 		KUNIT_EXPECT_EQ(test, seen.qp_access_flags, attr.qp_access_flags);
-		/* What is not named stays, and what is may be taken away. */
+		/* Rights stay if the call does not name them, and can be taken away. */
 		KUNIT_ASSERT_EQ(test, move(&pair, &attr, IB_QPS_RTR, TO_RTR), 0);
 		KUNIT_EXPECT_EQ(test, *access, devices[i].access);
 		attr.qp_access_flags = IB_ACCESS_REMOTE_READ;
@@ -367,7 +367,7 @@ static const struct fake_qp *at_device(const struct moor_pair *pair)
 	return &moor_kunit_nic()->qps[pair->qp->qpn % BIT(FAKE_QP_INDEX_BITS)];
 }
 
-/* UC has nothing that is about answers: what RC has to be told it is not. */
+/* UC has no attributes that are about answers: naming those of RC is an error. */
 static void qp_uc(struct kunit *test)
 {
 	static const int of_rc[] = {
@@ -405,7 +405,7 @@ static void qp_uc(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* A device of 1.0 is not asked for what it does not announce. */
+/* A device of version 1.0 has no UC: it gets no command for such a QP. */
 static void qp_no_uc(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_UC);
@@ -500,7 +500,7 @@ static void qp_modify_bad(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* The device refuses: the QP is what it was. */
+/* The device refuses: the QP stays as it was. */
 static void qp_modify_refused(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -554,7 +554,7 @@ static void qp_events(struct kunit *test)
 	moor_pair_open(test, &pair);
 	pair.qp->ibqp.event_handler = remember_event;
 	pair.qp->ibqp.qp_context = &got;
-	/* Of one that never left RESET nobody has heard. */
+	/* Events of a QP that never left RESET are dropped. */
 	async_event(test, events[0].type, pair.qp->qpn);
 	KUNIT_EXPECT_EQ(test, got, 0);
 	path_attr(&attr);
@@ -571,7 +571,7 @@ static void qp_events(struct kunit *test)
 	pair.cq->ibcq.cq_context = &got;
 	async_event(test, MOOR_EVENT_CQ_ERROR, pair.cq->cqn);
 	KUNIT_EXPECT_EQ(test, got, IB_EVENT_CQ_ERR + 1);
-	/* Nobody's: no QP, no CQ, no such event. */
+	/* Events of no QP, of no CQ, and of an unknown type. */
 	async_event(test, MOOR_EVENT_QP_FATAL, ~0U);
 	async_event(test, MOOR_EVENT_CQ_ERROR, ~0U);
 	async_event(test, 0x7f, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The device dies and is recovered from: what users lose, what comes back, when it
- * is not to, and whatever else happens to the function at the same time.
+ * Recovery from a dead device: what users lose, what comes back, when there is no
+ * recovery, and other events of the function at the same time.
  */
 
 #include <linux/pci.h>
@@ -22,7 +22,7 @@ static struct pci_dev *pci_function(struct kunit *test)
 	return ((struct moor_dev *)test->priv)->pdev;
 }
 
-/* What outlives the case's device. */
+/* The driver's function, which outlives the case's device. */
 static struct moor_function *function(struct kunit *test)
 {
 	return ((struct moor_dev *)test->priv)->function;
@@ -35,7 +35,7 @@ static void die(void)
 	WRITE_ONCE(nic->status, nic->status | MOOR_STATUS_FATAL);
 }
 
-/* The recovery that somebody has begun is over, if it came to one. */
+/* Wait until a recovery has begun and is over. */
 static void wait_recovered(struct kunit *test, struct moor_function *func)
 {
 	moor_kunit_wait(test, READ_ONCE(func->rest_until));
@@ -50,7 +50,7 @@ static void expect_stays_dead(struct kunit *test)
 	u64 rest = func->rest_until;
 
 	moor_kunit_wait(test, moor_is_dead(mdev));
-	/* Who kills has by then done all there is to it. */
+	/* With the lock, the task that kills the device has finished. */
 	mutex_lock(&mdev->kill_lock);
 	mutex_unlock(&mdev->kill_lock);
 	flush_work(&func->recovery);
@@ -62,7 +62,7 @@ static void expect_stays_dead(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, netif_carrier_ok(func->netdev));
 }
 
-/* From sysfs, by hand. */
+/* A reset by hand, as from sysfs. */
 static void reset_by_hand(struct pci_dev *pdev)
 {
 	const struct pci_error_handlers *handlers = pdev->driver->err_handler;
@@ -126,7 +126,7 @@ static void death_desc(const struct death *death, char *desc)
 
 KUNIT_ARRAY_PARAM(death, deaths, death_desc);
 
-/* Processes lose it, the interface stays as it is, and it works. */
+/* Processes lose the device, the interface stays, and the new device works. */
 static void recovery_from(struct kunit *test)
 {
 	const struct death *death = test->param_value;
@@ -154,12 +154,12 @@ static void recovery_from(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, func->netdev, netdev);
 	KUNIT_EXPECT_TRUE(test, netif_running(netdev));
 	KUNIT_EXPECT_TRUE(test, netif_carrier_ok(netdev));
-	/* The reset took its GIDs; the interface gives them again. */
+	/* The reset cleared the device's GIDs; the interface sets them again. */
 	moor_kunit_wait(test, !bitmap_empty(nic->gids, FAKE_GIDS));
 	KUNIT_EXPECT_NE(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
 }
 
-/* The second death of a minute is the last one, until somebody does something. */
+/* After a second death within a minute there is no recovery but a reset by hand. */
 static void recovery_once_a_minute(struct kunit *test)
 {
 	struct moor_function *func = function(test);
@@ -176,7 +176,7 @@ static void recovery_once_a_minute(struct kunit *test)
 	process = moor_process_busy(test);
 	die();
 	expect_stays_dead(test);
-	/* It does not come back by itself later on either. */
+	/* There is no recovery after the minute either. */
 	func->rest_until = get_jiffies_64();
 	expect_stays_dead(test);
 	moor_process_close(process);
@@ -186,7 +186,7 @@ static void recovery_once_a_minute(struct kunit *test)
 	reset_by_hand(pdev);
 	device_unlock(&pdev->dev);
 	moor_kunit_expect_working(test);
-	/* And the minute is over. */
+	/* A death after the minute is recovered from. */
 	func->rest_until = 0;
 	die();
 	wait_recovered(test, func);
@@ -209,7 +209,7 @@ static void recovery_off(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
-/* It cannot be used after the reset; a later one by hand helps. */
+/* The device cannot be used after the reset; a later reset by hand helps. */
 static void recovery_fails(struct kunit *test)
 {
 	struct moor_process *process = moor_process_busy(test);
@@ -259,7 +259,7 @@ static void channel_recovered(struct kunit *test, struct pci_dev *pdev)
 {
 	const struct pci_error_handlers *handlers = pdev->driver->err_handler;
 
-	/* Nothing but the handlers has touched it meanwhile. */
+	/* The recovery has not touched the device while the channel was frozen. */
 	KUNIT_EXPECT_NOT_NULL(test, moor_kunit_attached(test));
 	handlers->error_detected(pdev, pci_channel_io_frozen);
 	fake_nic_reset(moor_kunit_nic());
@@ -281,14 +281,14 @@ static void still_down(struct kunit *test, struct pci_dev *pdev)
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->cfg[PCI_COMMAND] &
 			PCI_COMMAND_MASTER, 0);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(moor_kunit_attached(test)));
-	/* Whoever resets it. */
+	/* After a shutdown no reset brings the device back. */
 	reset_by_hand(pdev);
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	pdev->driver->err_handler->resume(pdev);
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	KUNIT_EXPECT_EQ(test, moor_kunit_nic()->cfg[PCI_COMMAND] &
 			PCI_COMMAND_MASTER, 0);
-	/* What follows is another kernel's; the case goes on with this one. */
+	/* Another kernel would follow; the case goes on with this one. */
 	func->shut_down = false;
 	reset_by_hand(pdev);
 }
@@ -307,7 +307,7 @@ static void rival_desc(const struct rival *rival, char *desc)
 
 KUNIT_ARRAY_PARAM(rival, rivals, rival_desc);
 
-/* Somebody else has the device lock while a recovery waits for it: he wins. */
+/* Another handler holds the device lock while a recovery waits for it, and wins. */
 static void recovery_waits(struct kunit *test)
 {
 	const struct rival *rival = test->param_value;
@@ -337,8 +337,8 @@ struct kernel_user {
 	int added;
 	int removed;
 	int flushed;
-	struct completion leaving;	/* it is being removed ... */
-	struct completion leave;	/* ... and may go */
+	struct completion leaving;	/* the client is being removed ... */
+	struct completion leave;	/* ... and may return */
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	struct ib_qp *qp;
@@ -386,7 +386,7 @@ static void user_removed(struct ib_device *ibdev, void *data)
 
 	complete(&user->leaving);
 	wait_for_completion(&user->leave);
-	/* The fake NIC completes nothing; for one that is dead the driver does. */
+	/* The fake NIC flushes nothing; for a dead device the driver does. */
 	if (moor_is_dead(to_mdev(ibdev)))
 		ib_drain_qp(user->qp);
 	ib_destroy_qp(user->qp);
@@ -409,7 +409,7 @@ static void user_begin(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, kernel_user->added, 1);
 }
 
-/* It gets its work requests back, lets go, and is given the device anew. */
+/* A kernel user gets its work requests back, is removed, and added to the new device. */
 static void recovery_kernel_user(struct kunit *test)
 {
 	struct moor_function *func = function(test);
@@ -436,7 +436,7 @@ static void unplug(struct work_struct *work)
 	fake_nic_unplug(container_of(work, struct unplugging, work)->nic);
 }
 
-/* Removed while a recovery is under way: it comes to its end first. */
+/* The NIC is unplugged during a recovery: the recovery ends first. */
 static void recovery_removed_during(struct kunit *test)
 {
 	struct unplugging unplugging = { .nic = moor_kunit_nic() };
@@ -456,7 +456,7 @@ static void recovery_removed_during(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
-/* Removed before it has begun, or as it begins. */
+/* The NIC is unplugged before a recovery has begun, or as it begins. */
 static void recovery_removed_first(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();

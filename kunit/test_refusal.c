@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Why a registration failed: the limit, the page, the flag, each with what the
- * caller needs to mend it, and nothing pinned by having looked for it.
+ * Why a registration failed: the limit, the page, the flag, each with the values that
+ * the caller needs; and looking for the page leaves nothing pinned.
  */
 
 #include <linux/capability.h>
@@ -22,7 +22,7 @@ static const struct moor_refusal *last_refusal(struct kunit *test)
 	return &refusals->last[(refusals->count - 1) % MOOR_REFUSALS_KEPT].refusal;
 }
 
-/* As an ordinary user: without CAP_IPC_LOCK, and with so much memory to lock. */
+/* An ordinary user: without CAP_IPC_LOCK, and with a limit of memory to lock. */
 struct limited {
 	const struct cred *old;
 	struct cred *cred;
@@ -111,7 +111,7 @@ static void hole_desc(const struct hole *hole, char *desc)
 
 KUNIT_ARRAY_PARAM(hole, holes, hole_desc);
 
-/* What the process is told that asks. */
+/* The refusal as a process gets it that asks for it. */
 static void asked(struct kunit *test, const struct moor_refusal *why,
 		  struct moor_refusal *told)
 {
@@ -144,7 +144,7 @@ static void refusal_page(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
 	why = last_refusal(test);
 	KUNIT_EXPECT_EQ(test, why->reason, MOOR_REFUSAL_PAGE);
-	/* Looked for when it is asked for. */
+	/* The page is looked for when the refusal is asked for. */
 	KUNIT_EXPECT_EQ(test, why->value, 0);
 	asked(test, why, &told);
 	KUNIT_EXPECT_EQ(test, told.value, max(at, start));
@@ -230,7 +230,7 @@ static void refusal_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, why->reason, MOOR_REFUSAL_MR_LIMIT);
 	KUNIT_EXPECT_EQ(test, why->limit, most);
 	KUNIT_EXPECT_EQ(test, why->value, most);
-	/* The kernel's own are of the same number. */
+	/* The kernel's own MRs count, too. */
 	mr = moor_get_dma_mr(pd, 0);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -ENOMEM);
 

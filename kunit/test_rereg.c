@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Re-registering: every combination of what can change, under the same key; and
- * whatever goes wrong, the registration is afterwards what it was before.
+ * Re-registering: every combination of changes, under the same key; and whatever
+ * goes wrong, the registration is afterwards what it was before.
  */
 
 #include <linux/kthread.h>
@@ -34,7 +34,7 @@ static struct change *change_open(struct kunit *test)
 	return change;
 }
 
-/* What the core does after a success. */
+/* Re-register, with the core's part after a success. */
 static int rereg(struct ib_mr *mr, int flags, u64 start, u64 length, u64 iova,
 		 int access, struct ib_pd *pd)
 {
@@ -74,7 +74,7 @@ static void change_close(struct kunit *test, struct change *change)
 	moor_kunit_pd_free(test, change->region->pd);
 }
 
-/* Entry, pages, and what is reached through the key: all as before. */
+/* The entry, the pages, and the memory behind the key are as before. */
 static void expect_untouched(struct kunit *test, struct change *change)
 {
 	struct moor_region *region = change->region;
@@ -116,7 +116,7 @@ static void flag_set_desc(const int *flags, char *desc)
 
 KUNIT_ARRAY_PARAM(flag_set, flag_sets, flag_set_desc);
 
-/* Each changes what it names and nothing else; the key stays. */
+/* Each flag changes what it names and nothing else; the key stays. */
 static void rereg_changes(struct kunit *test)
 {
 	int flags = *(const int *)test->param_value;
@@ -162,7 +162,7 @@ static void rereg_changes(struct kunit *test)
 	change_close(test, change);
 }
 
-/* With a window bound nothing changes, whatever is asked for. */
+/* With a window bound nothing changes, whatever the flags. */
 static void rereg_busy(struct kunit *test)
 {
 	int flags = *(const int *)test->param_value;
@@ -292,7 +292,7 @@ static void rereg_read_only(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* Addresses from 0, and back to those that the core knows. */
+/* Addresses from 0, and back to the iova that the core knows. */
 static void rereg_zero_based(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -301,7 +301,7 @@ static void rereg_zero_based(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, rereg(region->mr, IB_MR_REREG_ACCESS, 0, 0, 0,
 				    IB_ZERO_BASED, region->pd), 0);
 	KUNIT_EXPECT_EQ(test, entry->iova, 0);
-	/* Something else that keeps the flag. */
+	/* Another change keeps IB_ZERO_BASED. */
 	KUNIT_ASSERT_EQ(test, rereg(region->mr, IB_MR_REREG_PD, 0, 0, 0, 0,
 				    region->pd), 0);
 	KUNIT_EXPECT_EQ(test, entry->iova, 0);
@@ -361,7 +361,7 @@ static int rereg_thread(void *data)
 	return 0;
 }
 
-/* New pages are pinned before the fence, old ones until behind it. */
+/* New pages are pinned before the fence, old ones stay pinned until after it. */
 static void rereg_fence(struct kunit *test)
 {
 	struct change *change = change_open(test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens to the function as a whole while it is in use: function-level
- * reset, PCI errors, shutdown, sleep, a death that nobody waits for.
+ * Events of the function as a whole while it is in use: function-level reset, PCI
+ * errors, shutdown, sleep, a death while no command is under way.
  */
 
 #include <linux/delay.h>
@@ -14,7 +14,7 @@ static const struct pci_error_handlers *handlers(struct pci_dev *pdev)
 	return pdev->driver->err_handler;
 }
 
-/* From sysfs or vfio: everything is forgotten, and there again. */
+/* A reset from sysfs or vfio: the device goes and is probed again. */
 static void reset_function(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -36,7 +36,7 @@ static void reset_function(struct kunit *test)
 	moor_process_expect_cut_off(process);
 }
 
-/* One after which the NIC is another's: the driver has nothing of it any more. */
+/* A reset after which the NIC is none of Moor's: the driver has no device any more. */
 static void reset_fails(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -48,7 +48,7 @@ static void reset_fails(struct kunit *test)
 	nic->magic = 0;
 	handlers(pdev)->reset_done(pdev);
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
-	/* Once more, with nothing to prepare; it is well again. */
+	/* Reset once more, without a device; the NIC is well again. */
 	handlers(pdev)->reset_prepare(pdev);
 	nic->magic = MOOR_MAGIC;
 	handlers(pdev)->reset_done(pdev);
@@ -56,7 +56,7 @@ static void reset_fails(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
-/* A link that froze: down at once, up again after the slot's reset. */
+/* A frozen channel: the device goes at once, and comes back after the slot's reset. */
 static void error_recovered(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -80,7 +80,7 @@ static void error_recovered(struct kunit *test)
 			PCI_ERS_RESULT_NEED_RESET);
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
-	/* What a reset of the slot does to the configuration space. */
+	/* A reset of the slot clears the writable bits of the BARs. */
 	memcpy(bars, nic->cfg + PCI_BASE_ADDRESS_0, sizeof(bars));
 	for (i = 0; i < sizeof(bars); i++)
 		nic->cfg[PCI_BASE_ADDRESS_0 + i] &=
@@ -94,7 +94,7 @@ static void error_recovered(struct kunit *test)
 	handlers(pdev)->resume(pdev);
 	device_unlock(&pdev->dev);
 	moor_kunit_expect_working(test);
-	/* Told again, it stays as it is. */
+	/* A second resume changes nothing. */
 	mdev = test->priv;
 	handlers(pdev)->resume(pdev);
 	KUNIT_EXPECT_PTR_EQ(test, moor_kunit_attached(test), mdev);
@@ -112,7 +112,7 @@ static void error_final(struct kunit *test)
 							     pci_channel_io_perm_failure),
 			PCI_ERS_RESULT_DISCONNECT);
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
-	/* It is told once more. */
+	/* The core reports the failure once more. */
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_perm_failure),
 			PCI_ERS_RESULT_DISCONNECT);
@@ -122,7 +122,7 @@ static void error_final(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
 }
 
-/* Another kernel takes over: no DMA, whatever is still registered here. */
+/* Another kernel takes over: no DMA, even if MRs are still registered. */
 static void shutdown_stops_dma(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -141,8 +141,8 @@ static void shutdown_stops_dma(struct kunit *test)
 }
 
 /*
- * Sleep may cost the function all it has, so processes lose it before; what comes
- * back is a device of its own.
+ * The function may lose its state in sleep, so processes lose the device before; after
+ * resuming there is a new device.
  */
 static void sleep_resumed(struct kunit *test)
 {
@@ -170,7 +170,7 @@ static void sleep_resumed(struct kunit *test)
 	moor_process_expect_cut_off(process);
 }
 
-/* It wakes up as something else; asleep once more and awake, it is well again. */
+/* The NIC wakes up as an unknown device; after another sleep it is well again. */
 static void sleep_not_resumed(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -190,14 +190,14 @@ static void sleep_not_resumed(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
-/* It dies while nobody asks anything of it; the driver looks now and then. */
+/* The device dies while no command is under way; the driver looks now and then. */
 static void health_seen(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 
-	/* Several looks at a device that is well. */
+	/* Time for several looks at a healthy device. */
 	msleep(9000);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 	WRITE_ONCE(nic->status, nic->status | MOOR_STATUS_FATAL);
@@ -206,7 +206,7 @@ static void health_seen(struct kunit *test)
 	moor_region_free(test, region);
 }
 
-/* An EQ that the device will not give up: it is stopped before the ring goes. */
+/* The device refuses to destroy an EQ: it is stopped before the ring goes. */
 static void remove_refused(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -220,7 +220,7 @@ static void remove_refused(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
-/* Until nothing is under way any more, for as long as PCIe allows that to take. */
+/* The driver waits until no transaction is pending, as long as PCIe allows. */
 static void reset_pending(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What people are shown: debugfs, the driver's attributes of an MR in resource
- * tracking, and the words for why a registration failed.
+ * Output for people: debugfs, the driver's attributes of an MR in resource tracking,
+ * and the words for why a registration failed.
  */
 
 #include <linux/capability.h>
@@ -73,7 +73,7 @@ static char *line_of(struct kunit *test, const char *text, u32 key)
 	return line;
 }
 
-/* One line an MR, with what the device was given. */
+/* One line for an MR, with its context entry. */
 static void show_mr(struct kunit *test)
 {
 	u32 lkey, rkey, type, generation, pd, access, levels, shift, nodes, memory;
@@ -110,7 +110,7 @@ static void show_mr(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count_lines(file_text(test, "mr")), 1);
 }
 
-/* More than a read takes at once, with gaps: each once, none left out. */
+/* More MRs than a read takes at once, with gaps: each is shown once. */
 static void show_many(struct kunit *test)
 {
 	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
@@ -137,7 +137,7 @@ static void show_many(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* Bound windows, by MR, with QP and process; an MR without is passed over. */
+/* Bound windows, by MR, with QP and process; MRs without windows are left out. */
 static void show_windows(struct kunit *test)
 {
 	u32 key, type, qpn, mr_key, access;
@@ -192,7 +192,7 @@ static void show_windows(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
-/* The last ones that were refused, oldest first; earlier ones are forgotten. */
+/* The last refusals, oldest first; earlier ones are forgotten. */
 static void show_refusals(struct kunit *test)
 {
 	const u32 count = MOOR_REFUSALS_KEPT + 5;
@@ -264,7 +264,7 @@ static void expect_attr(struct kunit *test, const struct nlattr *table,
 	KUNIT_EXPECT_EQ_MSG(test, value, expected, "%s", name);
 }
 
-/* "rdma resource show mr -dd"; a message too short is left as it was. */
+/* "rdma resource show mr -dd"; a message that is too short stays unchanged. */
 static void show_restrack(struct kunit *test)
 {
 	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
@@ -311,7 +311,7 @@ static void show_restrack(struct kunit *test)
 
 #define HOLDERS		9	/* one more than "rdma resource" lists */
 
-/* Windows bound to one MR, and what a tracepoint has said of them. */
+/* Windows bound to one MR, and the tracepoint's events of them. */
 struct holders {
 	struct moor_mw mw[HOLDERS];
 	u32 lkey;
@@ -395,7 +395,7 @@ static void holders_expect_listed(struct kunit *test, struct holders *holders,
 	nlmsg_free(msg);
 }
 
-/* Who may not administer the network sees neither keys nor addresses of others. */
+/* Without CAP_NET_ADMIN a process sees neither keys nor addresses of others. */
 static void holders_hidden(struct kunit *test, struct ib_mr *mr)
 {
 	static const char *const hidden[] = {
@@ -424,7 +424,7 @@ static void holders_hidden(struct kunit *test, struct ib_mr *mr)
 	nlmsg_free(msg);
 }
 
-/* Who holds an MR: resource tracking lists them, and -EBUSY traces them all. */
+/* Windows that hold an MR: resource tracking lists them, and -EBUSY traces them all. */
 static void show_holders(struct kunit *test)
 {
 	struct holders *holders = kunit_kzalloc(test, sizeof(*holders),
@@ -446,7 +446,7 @@ static void show_holders(struct kunit *test)
 	holders_hidden(test, mr);
 
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), -EBUSY);
-	KUNIT_EXPECT_EQ(test, holders->traced, 0);	/* nobody asked */
+	KUNIT_EXPECT_EQ(test, holders->traced, 0);	/* no probe yet */
 	KUNIT_ASSERT_EQ(test, register_trace_moor_mr_holder(holder_traced,
 							    holders), 0);
 	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), -EBUSY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Shared receive queues: creation, changes, events; posting and completing of the kernel's. */
+/* Shared receive queues: creation, changes, events; kernel SRQs: posting, completing. */
 
 #include <linux/delay.h>
 
@@ -8,7 +8,7 @@
 #define DEPTH	4
 #define RING	(64 * 1024)
 
-/* ---- a process's ---- */
+/* ---- SRQs of a process ---- */
 
 struct srq_case {
 	const char *name;
@@ -93,7 +93,7 @@ static void srq_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* ---- the kernel's ---- */
+/* ---- SRQs of the kernel ---- */
 
 struct srq_user {
 	struct moor_dev *mdev;
@@ -106,8 +106,8 @@ struct srq_user {
 	enum ib_event_type qp_event;
 	int srq_events;
 	int qp_events;
-	int qp_told;		/* handlers that have returned */
-	bool slow;		/* they take their time */
+	int qp_told;		/* QP event handlers that have returned */
+	bool slow;		/* make those handlers slow */
 	struct task_struct *qp_teller;
 	u32 written;
 };
@@ -225,7 +225,7 @@ static void srq_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nic->slots[slot->page->index *
 					 MOOR_DB_SLOTS_PER_PAGE + slot->number],
 			DEPTH);
-	/* The last first: the first one's slot is written again before it ends. */
+	/* The last first: the slot of WQE 0 is written again before WQE 0 ends. */
 	for (i = DEPTH; --i; ) {
 		srq_end(user, i, numbers[i]);
 		KUNIT_ASSERT_EQ(test, ib_poll_cq(user->cq, 1, &wc), 1);
@@ -239,7 +239,7 @@ static void srq_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, srq_post(user, 200), 0);
 	KUNIT_EXPECT_EQ(test, srq_post(user, 99), -ENOMEM);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(user->mdev));
-	/* What nobody polls comes free with the queue pair. */
+	/* A WQE whose CQE is not polled comes free with the queue pair. */
 	srq_end(user, DEPTH, srq_number(user, DEPTH));
 	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
 	user->qp = NULL;
@@ -248,7 +248,7 @@ static void srq_order(struct kunit *test)
 	srq_close(test, user);
 }
 
-/* A device that ends what is not posted, twice, or as another WQE is stopped. */
+/* A CQE for a WQE that is not posted, has ended, or is another one, is a lie. */
 static void srq_lies(struct kunit *test)
 {
 	static const struct { u32 index; u64 number; } lies[] = {
@@ -301,7 +301,7 @@ static void srq_events_come(struct kunit *test)
 	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_ERROR, srqn);
 	moor_kunit_wait(test, READ_ONCE(user->srq_events) == 2);
 	KUNIT_EXPECT_EQ(test, user->srq_event, IB_EVENT_SRQ_ERR);
-	/* Another of the same index, one that was there before. */
+	/* Another SRQ of the same index, as of an earlier one: dropped. */
 	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_LIMIT,
 		       srqn ^ 1 << FAKE_SRQ_INDEX_BITS);
 	srq_to_err(test, user);
@@ -309,14 +309,14 @@ static void srq_events_come(struct kunit *test)
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
 	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
 	KUNIT_EXPECT_EQ(test, user->srq_events, 2);
-	/* What the device has said, its death does not say again. */
+	/* The device has sent the event: its death does not cause it again. */
 	moor_hw_kill(user->mdev, NULL);
 	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
 	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	srq_close(test, user);
 }
 
-/* It dies while the core makes a queue pair: its user has never heard of that one. */
+/* The device dies while the core makes a queue pair, which its user does not know yet. */
 static void srq_dead_early(struct kunit *test)
 {
 	struct srq_user *user = srq_open(test);
@@ -324,7 +324,7 @@ static void srq_dead_early(struct kunit *test)
 	moor_hw_kill(user->mdev, NULL);
 	flush_work(&to_mqp(user->qp)->kernel.last_wqe);
 	KUNIT_EXPECT_EQ(test, user->qp_events, 0);
-	/* On its way out of RESET just then, and drained afterwards. */
+	/* The queue pair was just leaving RESET, and is drained afterwards. */
 	WRITE_ONCE(to_mqp(user->qp)->left_reset, true);
 	to_mqp(user->qp)->attr.qp_state = IB_QPS_INIT;
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &(struct ib_qp_attr){
@@ -334,7 +334,7 @@ static void srq_dead_early(struct kunit *test)
 	srq_close(test, user);
 }
 
-/* More than the receive has room for: users go by what they are told has come. */
+/* The room of a receive is known, so that a false length in its CQE is noticed. */
 static void srq_room(struct kunit *test)
 {
 	struct srq_user *user = srq_open(test);
@@ -369,7 +369,7 @@ static void srq_changes(struct kunit *test)
 	srq_close(test, user);
 }
 
-/* Who drains a queue pair of a device that has died is not left waiting. */
+/* A user that drains a queue pair of a dead device gets the event that it waits for. */
 static void srq_dead(struct kunit *test)
 {
 	struct srq_user *user = srq_open(test);
@@ -380,7 +380,7 @@ static void srq_dead(struct kunit *test)
 		       user->qp->qp_num);
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
-	/* In another life it waits for an event that the device does not live to send. */
+	/* After RESET, the drain waits for an event that a dead device cannot send. */
 	srq_to_err(test, user);
 	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	user->slow = true;
@@ -389,7 +389,7 @@ static void srq_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, srq_post(user, 1), 0);
 	attr.qp_state = IB_QPS_ERR;
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(user->qp, &attr, IB_QP_STATE), 0);
-	/* It is not freed while its user is told of it. */
+	/* Destroying the queue pair waits for the user's handler. */
 	KUNIT_EXPECT_EQ(test, ib_destroy_qp(user->qp), 0);
 	user->qp = NULL;
 	KUNIT_EXPECT_EQ(test, READ_ONCE(user->qp_told), 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which users in the kernel are told that there is something to poll, and when: by
- * events, true ones and others, and by the driver when the device is dead.
+ * When completion handlers of kernel users are called: for events, true and false ones,
+ * and by the driver when the device is dead.
  */
 
 #include <linux/delay.h>
@@ -10,7 +10,7 @@
 
 #define DEPTH	8
 
-/* A completion queue, and how often its user was told; by himself, within a verb, too. */
+/* A CQ, and how often its handler was called; @within: in the user's own task. */
 struct told_cq {
 	struct moor_cq *cq;
 	struct task_struct *user;
@@ -18,7 +18,7 @@ struct told_cq {
 	int within;
 };
 
-/* A queue pair as a kernel user has it that polls sends and receives apart. */
+/* A queue pair of a kernel user, with a CQ for sends and another for receives. */
 struct told_user {
 	struct moor_dev *mdev;
 	struct ib_pd *pd;
@@ -46,7 +46,7 @@ static void cq_open(struct kunit *test, struct told_cq *told)
 	told->user = current;
 }
 
-/* What a work tells is told. */
+/* Calls of the handler, after a pending work has run. */
 static int times_told(struct told_cq *told)
 {
 	flush_work(&told->cq->kernel.wake);
@@ -86,7 +86,7 @@ static struct told_user *told_open(struct kunit *test)
 	return user;
 }
 
-/* Its queue pair is gone. */
+/* The user's queue pair has been removed. */
 static void told_close(struct told_user *user)
 {
 	ib_destroy_cq(&user->recv.cq->ibcq);
@@ -110,14 +110,14 @@ static void arm(struct told_cq *told)
 	ib_req_notify_cq(&told->cq->ibcq, IB_CQ_NEXT_COMP);
 }
 
-/* Is there something to poll that the next event would not tell of? */
+/* Are there completions to poll for which no event will come? */
 static int missed(struct told_cq *told)
 {
 	return ib_req_notify_cq(&told->cq->ibcq, IB_CQ_NEXT_COMP |
 				IB_CQ_REPORT_MISSED_EVENTS);
 }
 
-/* So many, in their order, and nothing else. */
+/* So many flushed completions, in their order, and nothing else. */
 static void expect_flushed(struct kunit *test, struct told_cq *told, int count,
 			   u64 wr_id)
 {
@@ -131,7 +131,7 @@ static void expect_flushed(struct kunit *test, struct told_cq *told, int count,
 	}
 }
 
-/* All that was posted is flushed, each queue's to its own CQ, and who waits is told. */
+/* All work requests are flushed, each to its CQ, and armed handlers are called. */
 static void told_dead(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -149,12 +149,12 @@ static void told_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->recv.cq->ibcq, DEPTH, wc), 1);
 	KUNIT_EXPECT_EQ(test, wc->status, IB_WC_WR_FLUSH_ERR);
 	KUNIT_EXPECT_EQ(test, wc->wr_id, 70);
-	/* What others have still to poll is not its affair. */
+	/* Completions of the other CQ do not count here. */
 	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
 	expect_flushed(test, &user->send, 3, 10);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
-	/* What comes later too. */
+	/* Later work requests are flushed, too. */
 	post_sends(test, user, 1, 20);
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 2);
 	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 1);
@@ -166,7 +166,7 @@ static void told_dead(struct kunit *test)
 	told_close(user);
 }
 
-/* One that dozed when it died is not kicked: nothing of it is touched any more. */
+/* A device that dozed when it died is not kicked: its BARs are not touched any more. */
 static void told_dozing(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -212,8 +212,8 @@ static void qp_to(struct kunit *test, struct told_user *user, enum ib_qp_state s
 }
 
 /*
- * A CQ that has failed gets no CQE any more: what was posted is flushed for who drains, as
- * soon as the queue pair moves no data, and not before. The other CQ is none of its affair.
+ * A CQ that has failed gets no CQEs any more: the driver flushes what was posted as soon
+ * as the queue pair moves no data, and not before. The other CQ is not affected.
  */
 static void told_failed(struct kunit *test)
 {
@@ -231,7 +231,7 @@ static void told_failed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 0);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
-	/* A device that says it again says nothing new. */
+	/* The same event once more changes nothing. */
 	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_CQ_ERROR, user->send.cq->cqn);
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 1);
 	qp_to(test, user, IB_QPS_ERR);
@@ -239,7 +239,7 @@ static void told_failed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 1);
 	expect_flushed(test, &user->send, 3, 10);
 	KUNIT_EXPECT_EQ(test, missed(&user->send), 0);
-	/* What who drains posts. */
+	/* A drain posts a work request of its own. */
 	post_sends(test, user, 1, 20);
 	KUNIT_EXPECT_EQ(test, times_told(&user->send), 3);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 1);
@@ -247,7 +247,7 @@ static void told_failed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, times_told(&user->recv), 0);
 	KUNIT_EXPECT_EQ(test, missed(&user->recv), 0);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(&user->recv.cq->ibcq, DEPTH, wc), 0);
-	/* Once it was reset it may work again. */
+	/* After RESET the queue pair may work again: nothing is flushed. */
 	qp_to(test, user, IB_QPS_RESET);
 	post_sends(test, user, 1, 30);
 	KUNIT_EXPECT_EQ(test, ib_poll_cq(send_cq, DEPTH, wc), 0);
@@ -257,7 +257,7 @@ static void told_failed(struct kunit *test)
 	told_close(user);
 }
 
-/* Stopped first, as by who drains it, and then its CQ fails by what is flushed. */
+/* The queue pair goes to ERR first, as for a drain, and then its CQ fails. */
 static void told_failed_late(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -277,14 +277,14 @@ static void told_failed_late(struct kunit *test)
 	told_close(user);
 }
 
-/* A queue of ours that the device makes no sense of is not flushed: it is stopped. */
+/* A kernel queue that the device cannot read is not flushed: the device is stopped. */
 static void told_fatal(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
 	u32 qpn = user->qp->qp_num;
 	struct ib_wc wc;
 
-	/* Nobody has heard of it yet. */
+	/* The QP has not left RESET: the event is dropped. */
 	send_event_of(test, MOOR_EQ_ASYNC, MOOR_EVENT_QP_FATAL, qpn);
 	flush_work(&user->mdev->fatal_work);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(user->mdev));
@@ -304,7 +304,7 @@ static void told_fatal(struct kunit *test)
 	told_close(user);
 }
 
-/* A device may say what it likes: told is who has asked, once. */
+/* Whatever events there are, a handler is called only if armed, and once. */
 static void told_unasked(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -325,7 +325,7 @@ static void told_unasked(struct kunit *test)
 	told_close(user);
 }
 
-/* Who never asks has no handler to speak of: the core warns if it is called. */
+/* A CQ of IB_POLL_DIRECT is never armed: the core warns if its handler is called. */
 static void told_direct(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -345,7 +345,7 @@ static void told_direct(struct kunit *test)
 	told_close(user);
 }
 
-/* Who polled while the ring was with the device hears of what was there. */
+/* Resizing calls the handler of an armed CQ: a poll meanwhile may have missed CQEs. */
 static void told_resized(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -370,7 +370,7 @@ static void tell_slowly(struct work_struct *work)
 	WRITE_ONCE(telling, false);
 }
 
-/* A CQ is not freed while its user is told of it, or is still to be. */
+/* A CQ is not freed while a work calls its handler, or is still to do so. */
 static void told_to_the_end(struct kunit *test)
 {
 	struct told_user *user = told_open(test);
@@ -391,7 +391,7 @@ static void told_elsewhere(struct kunit *test)
 	struct moor_eq *eq = cq->eq;
 
 	arm(&user->send);
-	/* With one processor there is no second one for completions. */
+	/* With one processor there is no second EQ for completions. */
 	cq->eq = &user->mdev->async_eq;
 	send_event(test, cq->cqn);
 	KUNIT_EXPECT_EQ(test, user->send.told, 0);
@@ -404,7 +404,7 @@ static void told_elsewhere(struct kunit *test)
 
 /*
  * A user whose last queue pair is gone may have ended the polling already: neither an
- * event nor the device's death starts it again. With the next one he hears of it.
+ * event nor the device's death calls its handler. The next queue pair makes up for it.
  */
 static void told_quiet(struct kunit *test)
 {
@@ -429,7 +429,7 @@ static void told_quiet(struct kunit *test)
 	told_close(user);
 }
 
-/* A handler in a softirq may still ask for events when the core believes it gone. */
+/* A softirq's handler may still arm a CQ after the core's wait: the driver waits. */
 static void told_softirq(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -438,7 +438,7 @@ static void told_softirq(struct kunit *test)
 	struct ib_cq *cq;
 	int try;
 
-	/* One that met one of the other kind, normal or expedited, may not be counted. */
+	/* A normal grace period beside an expedited one may not be counted. */
 	for (try = 0; try < 20 && !waited; try++) {
 		cq = ib_alloc_cq(&mdev->ibdev, NULL, DEPTH, 0, IB_POLL_SOFTIRQ);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, cq);

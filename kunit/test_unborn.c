@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A NIC that names objects while they are being made. When that fails the core frees
- * them, and whatever it has queued of them for a process stays behind: nobody hears of
- * one that may fail yet.
+ * A NIC that names objects in events while they are being made. If the creation fails,
+ * the core frees the object, but not the events that it has queued for a process: so
+ * events of an object are dropped as long as its creation may fail.
  */
 
 #include "harness.h"
@@ -21,7 +21,7 @@ static void hear_event(struct ib_event *event, void *context)
 	heard++;
 }
 
-/* Says all that there is to say of it before it says whether it has made it. */
+/* Send all kinds of events of an object before the answer to its creation. */
 static void speak_early(struct fake_nic *nic, const struct moor_cmd *cmd,
 			struct moor_cpl *answer)
 {
@@ -50,11 +50,11 @@ static u64 events_handled(const struct fake_nic *nic)
 	       READ_ONCE(slots[MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_COMPLETION]);
 }
 
-/* How making it ends. */
+/* How the creation ends. */
 struct unborn_case {
 	const char *name;
 	u8 status;		/* of the command */
-	bool fault;		/* the answer cannot be delivered */
+	bool fault;		/* the answer cannot be copied to the process */
 	int err;
 };
 
@@ -83,7 +83,7 @@ static void begin(const struct unborn_case *c, u8 opcode, struct ib_udata *udata
 	WRITE_ONCE(nic->behave.lie, speak_early);
 }
 
-/* Both events have been handled, and nobody heard of them. */
+/* Both events have been handled, and reached no handler. */
 static void end(struct kunit *test, u64 before)
 {
 	struct fake_nic *nic = moor_kunit_nic();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Through the character device, as a process comes: contexts, what it maps, and
- * Moor's own methods. The core checks what it always checks before the driver.
+ * A process at the character device: contexts, mappings, and Moor's own methods. The
+ * core makes its checks before the driver's.
  */
 
 #include <linux/mman.h>
@@ -29,7 +29,7 @@ static void uverbs_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, resp.max_inline, 256);
 	KUNIT_EXPECT_EQ(test, resp.reserved, 0);
 
-	/* Who imports the context is told the same. */
+	/* A process that imports the context gets the same answer. */
 	moor_call_begin(process, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
 	at = moor_call_room(process, MOOR_ATTR_QUERY_CONTEXT_RESP, NULL,
 			    sizeof(again));
@@ -41,7 +41,7 @@ static void uverbs_context(struct kunit *test)
 	moor_process_close(process);
 }
 
-/* Nothing is mapped in another way than it is offered. */
+/* The doze page can be mapped only whole, shared and read-only. */
 static void uverbs_map_doze(struct kunit *test)
 {
 	struct moor_alloc_ucontext_resp resp;
@@ -65,14 +65,14 @@ static void uverbs_map_doze(struct kunit *test)
 	mmap_read_lock(current->mm);
 	vma = vma_lookup(current->mm, at);
 	KUNIT_EXPECT_TRUE(test, vma->vm_flags & VM_DONTCOPY);
-	/* Nor can it be made writable afterwards: the device alone writes it. */
+	/* It cannot be made writable afterwards: only the device writes it. */
 	KUNIT_EXPECT_FALSE(test, vma->vm_flags & (VM_WRITE | VM_MAYWRITE));
 	mmap_read_unlock(current->mm);
 	KUNIT_EXPECT_EQ(test, vm_munmap(at, PAGE_SIZE), 0);
 	moor_process_close(process);
 }
 
-/* A queue's pages are its process's: another one has nothing at that offset. */
+/* A queue's pages belong to its process: another process cannot map that offset. */
 static void uverbs_map_doorbells(struct kunit *test)
 {
 	struct moor_alloc_ucontext_resp resp;
@@ -113,7 +113,7 @@ static void uverbs_pd(struct kunit *test)
 	unsigned long at;
 	int i;
 
-	/* Others have some: numbers are neither handles nor close to them. */
+	/* The other process has PDs: so numbers are not equal to handles. */
 	for (i = 0; i < 3; i++)
 		moor_process_pd(other);
 	first = moor_process_pd(process);
@@ -127,7 +127,7 @@ static void uverbs_pd(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, moor_call_run(process), 0);
 		moor_process_get(process, at, &pd, sizeof(pd));
 		numbers[i] = pd.pdn;
-		/* The one that the device knows it by. */
+		/* It is the number in the context entry. */
 		KUNIT_ASSERT_EQ(test, moor_process_reg(process, handle, addr,
 						       REGION_LENGTH, ALL_RIGHTS,
 						       &mr), 0);
@@ -159,7 +159,7 @@ static int ask_srq(struct moor_process *process, u32 handle,
 	return err;
 }
 
-/* How far a shared receive queue is: that one, and as the device says. */
+/* The consumer of a shared receive queue, as the device gives it. */
 static void uverbs_srq(struct kunit *test)
 {
 	struct moor_alloc_ucontext_resp resp;
@@ -184,7 +184,7 @@ static void uverbs_srq(struct kunit *test)
 	moor_process_close(process);
 }
 
-/* The last refusal is the context's own, as it was (uapi). */
+/* The last refusal is the context's own. */
 static void uverbs_refusal(struct kunit *test)
 {
 	struct moor_alloc_ucontext_resp resp;
@@ -219,7 +219,7 @@ static void uverbs_refusal(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, memchr_inv(&why, 0, sizeof(why)));
 	moor_process_close(other);
 
-	/* Without a context there is nobody to have been refused anything. */
+	/* Without a context there can be no refusal. */
 	other = moor_process_open(test);
 	moor_call_begin(other, UVERBS_OBJECT_DEVICE, MOOR_METHOD_DEVICE_REFUSAL);
 	moor_call_room(other, MOOR_ATTR_DEVICE_REFUSAL, NULL, sizeof(why));
@@ -272,8 +272,8 @@ static void holder_open(struct kunit *test, struct holder *holder, int access)
 }
 
 /*
- * Entries of @entry_size bytes, or NULL to leave that unsaid, in @size bytes; how many
- * windows there are in all.
+ * Lists windows: entries of @entry_size bytes, or NULL to leave the attribute out, in
+ * @size bytes; @count: windows in all.
  */
 static int ask_list(struct holder *holder, const u64 *entry_size, void *list,
 		    size_t size, u32 *count)
@@ -313,7 +313,7 @@ static int ask_windows(struct holder *holder, u32 room, struct moor_window *list
 	return ask_list(holder, NULL, list, room * sizeof(*list), count);
 }
 
-/* Who holds my MR: the answer, whole, cut short, and as a mere count. */
+/* The windows that hold an MR: the whole list, cut short, and the count alone. */
 static void uverbs_windows(struct kunit *test)
 {
 	struct moor_window list[BOUND + 2];
@@ -352,7 +352,7 @@ static void uverbs_windows(struct kunit *test)
 	moor_process_close(holder.process);
 }
 
-/* What an answer is asked for as: cut before @least, whole, or longer. */
+/* An answer, asked for at several lengths: below @least, @size, and longer. */
 struct growing {
 	const char *name;
 	u16 object, method, handle, answer;
@@ -395,7 +395,7 @@ static int ask_grown(struct moor_process *process, const struct growing *what,
 	return err;
 }
 
-/* Processes of tomorrow ask for more, those of yesterday for less than there is. */
+/* Newer processes ask for a longer answer than there is, older ones for a shorter. */
 static void uverbs_grows(struct kunit *test)
 {
 	const struct growing *what = test->param_value;
@@ -417,7 +417,7 @@ static void uverbs_grows(struct kunit *test)
 	moor_process_close(process);
 }
 
-/* Entries as large as the process knows them, and no larger than it has room for. */
+/* Entries are as large as the process asks for, and do not exceed its room. */
 static void uverbs_windows_entries(struct kunit *test)
 {
 	size_t grown = sizeof(struct moor_window) + 16;
@@ -437,7 +437,7 @@ static void uverbs_windows_entries(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, memchr_inv(large + i * grown +
 						    sizeof(*list), 0, 16));
 	}
-	/* A byte less is room for one less. */
+	/* With a byte less there is room for one entry less. */
 	KUNIT_EXPECT_EQ(test, ask_entries(&holder, grown, large,
 					  sizeof(large) - 1, &count), 0);
 	KUNIT_EXPECT_EQ(test, count, BOUND);
@@ -453,7 +453,7 @@ static void uverbs_windows_entries(struct kunit *test)
 	moor_process_close(holder.process);
 }
 
-/* The device fails the question: so does the call. */
+/* The device refuses the query: so the call fails. */
 static void uverbs_windows_refused(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -464,14 +464,14 @@ static void uverbs_windows_refused(struct kunit *test)
 	nic->behave.fail_opcode = MOOR_CMD_MR_WINDOWS;
 	nic->behave.fail_status = MOOR_CMD_DMA_FAULT;
 	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), -EFAULT);
-	/* Of a NIC without windows none is bound. */
+	/* A NIC without windows has none bound. */
 	nic->behave.fail_status = MOOR_CMD_BAD_OPCODE;
 	KUNIT_EXPECT_EQ(test, ask_windows(&holder, 0, NULL, &count), 0);
 	KUNIT_EXPECT_EQ(test, count, 0);
 	moor_process_close(holder.process);
 }
 
-/* A process that dies with windows bound leaves nothing: the exit looks. */
+/* A process that dies with windows bound leaves nothing; the suite's exit checks, too. */
 static void uverbs_dies(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;

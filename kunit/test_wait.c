@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waiting for commands: who sleeps is woken by the event, not by the look at the
- * NIC that a sleeping issuer takes twice a second. User-Mode Linux's time jumps
- * when everybody sleeps and stands still otherwise, so that it can be asserted
- * upon; where it does not, there is some patience.
+ * Waiting for commands: a sleeping issuer is woken by the event, not by the look at
+ * the NIC that it takes twice a second. User-Mode Linux's time jumps when all tasks
+ * sleep and stands still otherwise, so that waits can be exact; elsewhere the limit
+ * is longer.
  */
 
 #include <linux/delay.h>
@@ -36,7 +36,7 @@ static int sleeper_thread(void *data)
 	return 0;
 }
 
-/* One more issuer, asleep when this returns. */
+/* Start another issuer, which is asleep when this returns. */
 static void sleeper_start(struct kunit *test, struct sleeper *me)
 {
 	struct moor_dev *mdev = test->priv;
@@ -47,7 +47,7 @@ static void sleeper_start(struct kunit *test, struct sleeper *me)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(sleeper_thread, me,
 						       "sleeper"));
 	moor_kunit_wait(test, READ_ONCE(mdev->cmdq.sleepers) == before + 1);
-	/* Behind its last look at the ring: between looks, but not for long. */
+	/* The issuer gets past its last look at the ring, well before the next. */
 	msleep(20);
 }
 
@@ -60,7 +60,7 @@ static void expect_woken(struct kunit *test, struct sleeper *me, int err)
 	KUNIT_EXPECT_EQ(test, me->err, err);
 }
 
-/* The NIC answers late, by an interrupt. */
+/* The NIC answers late, with an interrupt. */
 static void wait_interrupt(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -76,7 +76,7 @@ static void wait_interrupt(struct kunit *test)
 	}
 }
 
-/* What fake_complete() does, for one command that the NIC holds. */
+/* As fake_complete(), for one command that the NIC holds. */
 static void complete_held(struct fake_nic *nic, u16 tag)
 {
 	struct moor_cpl *ring = fake_dma(nic->ring_cpl);
@@ -100,8 +100,8 @@ static void complete_held(struct fake_nic *nic, u16 tag)
 }
 
 /*
- * Several sleep and are answered one by one: one request for an interrupt is
- * used up by each answer, and nobody but the handler asks for the next.
+ * Several issuers sleep and are answered one by one: each answer uses up a request
+ * for an interrupt, and only the handler asks for the next one.
  */
 static void wait_one_by_one(struct kunit *test)
 {
@@ -129,8 +129,8 @@ static void wait_one_by_one(struct kunit *test)
 }
 
 /*
- * An answer to whoever had the slot before, twice or very late, or to whoever has
- * it next: it is not for him who has it now. Uses are counted in the tag.
+ * Answers to an earlier or a later command of a slot do not complete the command that
+ * has the slot now: the tag counts the uses of its slot.
  */
 static void wait_other_answer(struct kunit *test)
 {
@@ -141,7 +141,7 @@ static void wait_other_answer(struct kunit *test)
 	u16 before;
 
 	for (i = 0; i < 3; i++) {
-		/* The count begins anew in between. */
+		/* The count in the tag wraps meanwhile. */
 		mdev->cmdq.slots[0].tag = U16_MAX + 1 - 2 * FAKE_BATCH;
 		place = mdev->cmdq.producer & (FAKE_BATCH - 1);
 		KUNIT_ASSERT_EQ(test, run_nop(mdev), 0);
@@ -164,7 +164,7 @@ static void wait_other_answer(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(mdev));
 }
 
-/* The NIC dies while they sleep. */
+/* The NIC dies while issuers sleep. */
 static void wait_death(struct kunit *test)
 {
 	struct sleeper *sleepers = kunit_kcalloc(test, SLEEPERS,
@@ -181,7 +181,7 @@ static void wait_death(struct kunit *test)
 		expect_woken(test, &sleepers[i], -EIO);
 }
 
-/* Whatever a command comes to, its tag is free afterwards. */
+/* However a command ends, its tag is free afterwards. */
 static void wait_tags(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory windows: their entries, what they hold up, and the answer to who holds
- * an MR. Binding is the device's; the fake one does it as if it were posted.
+ * Memory windows: their entries, MRs that they hold, and the list of windows that hold
+ * an MR. The device binds windows; the fake NIC does so as if a bind were posted.
  */
 
 #include <linux/kthread.h>
@@ -12,7 +12,7 @@
 
 #define RIGHTS	(MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_WRITE)
 
-/* An MR and a QP that windows can be bound by, all of one PD. */
+/* An MR, and a QP to bind windows with, of one PD. */
 struct stage {
 	struct moor_pair pair;
 	struct ib_mr *mr;
@@ -79,7 +79,7 @@ static int window_bind(struct stage *stage, struct ib_mw *mw, u64 length)
 	};
 	int err = fake_nic_bind(moor_kunit_nic(), &bind);
 
-	/* As a provider does. */
+	/* As a provider does after a bind. */
 	if (!err)
 		mw->rkey = bind.new_key;
 	return err;
@@ -110,7 +110,7 @@ static void kind_desc(const struct kind *kind, char *desc)
 
 KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
 
-/* The entry in BAR2, field by field, and that it goes (HWI MR-3, KEY-3). */
+/* The entry in BAR2, field by field, and its end (HWI MR-3, KEY-3). */
 static void window_life(struct kunit *test)
 {
 	const struct kind *kind = test->param_value;
@@ -141,7 +141,7 @@ static void window_life(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* A NIC that has the other type only. */
+/* A NIC with only the other type of window. */
 static void window_no_feature(struct kunit *test)
 {
 	const struct kind *kind = test->param_value;
@@ -166,7 +166,7 @@ static void window_no_feature(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* One that has neither says so, and none of its MRs is ever held. */
+/* A NIC without windows: none of its MRs is ever held. */
 static void window_none(struct kunit *test)
 {
 	struct moor_region *region;
@@ -204,7 +204,7 @@ static void window_input(struct kunit *test)
 	moor_user_close(test, user);
 }
 
-/* All indices, ENOMEM, one back, one more. */
+/* All indices can be had; then ENOMEM; then a freed one again. */
 static void window_exhaustion(struct kunit *test)
 {
 	struct ib_mw **mws = kunit_kcalloc(test, FAKE_WINDOWS, sizeof(*mws),
@@ -238,7 +238,7 @@ static void window_dead(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
-/* What lets the MR go that a window holds. */
+/* How the window's hold on the MR ends. */
 enum release {
 	BY_INVALIDATE,
 	BY_UNBIND,
@@ -314,7 +314,7 @@ static u32 tracked(struct moor_dev *mdev)
 	return rdma_restrack_count(&mdev->ibdev, RDMA_RESTRACK_MR, true);
 }
 
-/* Held: refused, tracked and usable as before. Let go of: the same call works. */
+/* An MR that is held cannot be deregistered, and stays usable; afterwards it can. */
 static void window_holds(struct kunit *test)
 {
 	const struct hold *hold = test->param_value;
@@ -352,7 +352,7 @@ static void window_holds(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fake_nic_access(nic, mw->rkey, 0, at, &got, 1,
 					      false), MOOR_SYN_KEY);
 	if (hold->release == BY_QP_DESTROY)
-		/* For moor_destroy_qp(), which asks the device too. */
+		/* For moor_destroy_qp(), which sends DESTROY_QP, too. */
 		nic->qps[stage->pair.qp->qpn % ARRAY_SIZE(nic->qps)].live = true;
 	if (hold->release != BY_DEALLOC)
 		KUNIT_EXPECT_EQ(test, moor_dealloc_mw(mw), 0);
@@ -383,7 +383,7 @@ static int bind_thread(void *data)
 	return 0;
 }
 
-/* Binds while the MR is deregistered: one of the two wins, whole. */
+/* Binds race with the deregistration of the MR: one of the two wins. */
 static void window_races(struct kunit *test)
 {
 	struct binder binder = {};
@@ -433,7 +433,7 @@ static void remember_window(void *arg, const struct moor_window_info *info)
 	seen->twice += test_and_set_bit(index - FAKE_CONSUMER_FIRST, seen->bits);
 }
 
-/* More than two pages of them, each named once; a broken list ends as well. */
+/* More windows than two answers hold, each named once; a broken list ends, too. */
 static void window_list(struct kunit *test)
 {
 	const u32 count = 2 * MOOR_WINDOWS_PER_PAGE + 44;
@@ -474,7 +474,7 @@ static void window_list(struct kunit *test)
 	stage_close(test, stage);
 }
 
-/* What people are told of a window, and of one whose QP is gone. */
+/* The description of a window, and of a window whose QP is gone. */
 static void window_describe(struct kunit *test)
 {
 	struct stage *stage = stage_open(test);

@@ -5,7 +5,7 @@
 
 #define COOKIE	0x1234
 
-/* A process's domain; and the objects that are made with it. */
+/* A process's XRC domain, and the objects that are made with it. */
 struct xrc {
 	struct moor_user *user;
 	struct ib_pd *pd;
@@ -78,7 +78,7 @@ static void xrc_event(struct ib_event *event, void *context)
 	(*(int *)context)++;
 }
 
-/* Returns when the driver has dealt with it. */
+/* Send an event of a QP, and wait until the driver has handled it. */
 static void xrc_say(struct kunit *test, u32 qpn)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -89,7 +89,7 @@ static void xrc_say(struct kunit *test, u32 qpn)
 	moor_kunit_wait(test, READ_ONCE(*seen) != before);
 }
 
-/* No queue, no PD, no CQ, and nobody's rights but those of the SRQs. */
+/* A target has no queues, no PD and no CQ; the SRQs' PDs count. */
 static void xrc_target(struct kunit *test)
 {
 	struct xrc *x = xrc_open(test);
@@ -115,7 +115,7 @@ static void xrc_target(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, fake);
 	KUNIT_EXPECT_EQ(test, fake->type, MOOR_QP_XRC_TGT);
 	KUNIT_EXPECT_EQ(test, fake->xrcd, x->xrcd->xrcdn);
-	/* The core knows nobody to tell until it has made it. */
+	/* The QP is not ready in the core yet: the event is dropped. */
 	ibqp->event_handler = xrc_event;
 	ibqp->qp_context = &events;
 	xrc_say(test, x->qp->qpn);
@@ -158,7 +158,7 @@ static void ini_case_desc(const struct ini_case *c, char *desc)
 
 KUNIT_ARRAY_PARAM(ini_case, ini_cases_table, ini_case_desc);
 
-/* Its segment takes room in the slot; what it asks for of receives does not count. */
+/* XRC's segment takes room in the WQE; receives that are asked for do not count. */
 static void xrc_requester(struct kunit *test)
 {
 	const struct ini_case *c = test->param_value;
@@ -254,7 +254,7 @@ static void xrc_srq(struct kunit *test)
 	xrc_close(test, x);
 }
 
-/* A device without the feature is used as one of before. */
+/* A device without XRC works as before. */
 static void xrc_absent(struct kunit *test)
 {
 	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_XRC);
