@@ -119,7 +119,7 @@ static void fill_modify(struct moor_cmd_modify_qp *modify, struct input *in)
 	modify->dgid[1] = 0x80;
 }
 
-/* Of a half of one of the QPs, mostly. */
+/* A token: of a half of one of the QPs, mostly. */
 static uint32_t some_token(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -130,7 +130,7 @@ static uint32_t some_token(struct input *in)
 	return how & 2 ? qp->resp.half.token : qp->req.half.token;
 }
 
-/* What the opcode needs; the numbers are the input's. */
+/* Fills in the opcode's fields, with numbers from the input. */
 static void fill(union any_command *cmd, struct input *in)
 {
 	unsigned int i;
@@ -210,7 +210,7 @@ static void fill(union any_command *cmd, struct input *in)
 		cmd->response.status = (uint8_t)input_below(in, 3);
 		break;
 	default:
-		/* QUERY and DESTROY begin with a number; QPs have odd ones. */
+		/* QUERY and DESTROY begin with a number; QPs have their own. */
 		cmd->words[1] = cmd->any.hdr.opcode < MOOR_CMD_CREATE_QP ?
 				input_below(in, 20) :
 				WORLD_QPN(input_below(in, 4));
@@ -235,14 +235,14 @@ static void one_command(struct input *in)
 
 	cmd.any.hdr.opcode = opcodes[which % sizeof(opcodes)];
 	fill(&cmd, in);
-	/* Up to three words that are not what they should be. */
+	/* Change up to three words. */
 	for (odd = which / 64; odd; odd--)
 		cmd.words[input_below(in, 16)] ^= some_number(in);
 	if (!command(&cmd, sizeof(cmd)) && cmd.any.hdr.opcode)
 		fuzz_reached++;
 }
 
-/* Whatever is in the input, several at once, and the producer beyond them. */
+/* Bytes of the input as commands, several at once; the producer may be beyond them. */
 static void raw_commands(struct input *in)
 {
 	unsigned int count = input_below(in, 18), i;

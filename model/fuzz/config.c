@@ -2,7 +2,7 @@
 /*
  * Fuzz target: the configuration space, the BARs as regions, the MSI-X table and
  * pending bits, with accesses at any offset and of any width, in front of a NIC that
- * checks what gets to it (HWI 2 and 3).
+ * checks the accesses that reach it (HWI 2 and 3).
  */
 #include <errno.h>
 #include <linux/pci_regs.h>
@@ -32,7 +32,7 @@ static uint32_t config_read(uint32_t offset, uint32_t count)
 	return value;
 }
 
-/* What the guest cannot change, and what follows from what it can. */
+/* Registers that the guest cannot change, and states that follow from those it can. */
 static void check_config(void)
 {
 	static const uint64_t size[] = {

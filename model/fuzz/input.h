@@ -70,13 +70,13 @@ static inline unsigned int input_below(struct input *in, unsigned int n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * Counts what only inputs do that get to the target's subject: commands that
+ * Counts successes that show that inputs reach the target's subject: commands that
  * succeed, completions, accesses granted. A replay of the seeds without any
  * tests nothing.
  */
 extern uint64_t fuzz_reached;
 
-/* The NIC's clock: stands, but for a step with each look at it. */
+/* The NIC's clock: makes a step with each look at it, and stands otherwise. */
 extern uint64_t fuzz_clock_ns;
 
 /* Linked in place of timer_now(). */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzz target: what a hostile vfio-user client may send, through a real socket, to
- * the whole NIC: any message, cut anywhere, with any files, memory that is mapped,
+ * Fuzz target: messages of a hostile vfio-user client, through a real socket, to the
+ * whole NIC: any message, cut anywhere, with any files, memory that is mapped,
  * unmapped, shared twice and taken away.
  */
 #include <errno.h>
@@ -162,7 +162,7 @@ static void run_nic(void)
 	nic_wake(nic);
 }
 
-/* Sends what has been made, and lets the server have it. */
+/* Sends the messages made so far, and lets the server read them. */
 static void flush(void)
 {
 	struct iovec iov = { out, out_len };
@@ -224,7 +224,7 @@ static uint64_t some_number(struct input *in)
 	}
 }
 
-/* An offset that means something in the region. */
+/* An offset that has a meaning in the region. */
 static uint64_t region_offset(struct input *in, unsigned int region)
 {
 	uint8_t how = input_u8(in);
@@ -326,7 +326,7 @@ static size_t make_payload(struct input *in, unsigned int command, uint8_t *to)
 	}
 }
 
-/* Adds a message, most of it right; flushes, sometimes halfway through it. */
+/* Adds a message, most of it right; sometimes sends only half of it at first. */
 static void one_message(struct input *in)
 {
 	static const uint8_t commands[] = {
@@ -361,12 +361,12 @@ static void one_message(struct input *in)
 		add_files(in, input_below(in, 12));
 	if (odd & 0x02)
 		out_len -= input_u8(in) % (sizeof(header) + size);
-	/* More than one to a read. */
+	/* Several messages for one read of the server. */
 	if (!(odd & 0x01) || out_len > sizeof(out) / 2 || out_fds)
 		flush();
 }
 
-/* What a client says first, and a NIC that works. */
+/* The first messages of a client, and the set-up of the NIC. */
 static void set_up(void)
 {
 	static const struct {
@@ -413,7 +413,7 @@ static void write_memory(struct input *in)
 	input_bytes(in, memory + at, size);
 }
 
-/* The memory that only the server maps is cut short or grows. */
+/* Cuts the file that only the server maps, or makes it grow. */
 static void resize_file(struct input *in)
 {
 	if (ftruncate(file[FILE_OTHER], input_below(in, 32) * 4096))

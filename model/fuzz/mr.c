@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Fuzz target: context entries and translation tables of any content, then
- * accesses by key (HWI 6 and 7). What is granted is compared with a second reading
- * of the document, which is slow and knows no caches.
+ * accesses by key (HWI 6 and 7). Grants are compared with a second implementation of
+ * the document, which is slow and has no caches.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const struct moor_mr_context *entry_of(uint32_t index)
 	return (const struct moor_mr_context *)w->mr_bar + index;
 }
 
-/* The guest's memory as the NIC has mapped it. */
+/* The NIC's own mapping of the guest's memory. */
 static uint8_t *mapped;
 
 static void find_mapped(void)
@@ -42,7 +42,7 @@ static uint8_t *reference_dma(uint64_t addr, bool write)
 	return NULL;
 }
 
-/* Why reference_walk() found nothing: a page is absent, no more (HWI ODP-7). */
+/* reference_walk() found nothing only because a page is absent (HWI ODP-7). */
 static bool reference_waits;
 
 /* HWI XLT-4 to XLT-10, from the root for each byte. Return: where it is, or NULL. */
@@ -53,7 +53,7 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	__uint128_t size = 0, addr;
 
 	reference_waits = false;
-	/* The root is an entry like others, and of the kind that its levels ask for. */
+	/* The root is an entry like others: a node with levels, a leaf without. */
 	if (!(entry & MOOR_PTE_PRESENT) || entry & MOOR_PTE_RESERVED ||
 	    !(entry & MOOR_PTE_LEAF) != !!x->levels ||
 	    (x->levels && entry & MOOR_PTE_WRITABLE))
@@ -91,7 +91,7 @@ static uint8_t *reference_walk(const struct xlat *x, uint64_t byte, bool write)
 	return addr >> 64 ? NULL : reference_dma((uint64_t)addr, write);
 }
 
-/* HWI ACC-3 to ACC-12, of what was granted to a plain MR or a window. */
+/* Checks HWI ACC-3 to ACC-12 of a grant, for a plain MR or a window. */
 static void check_grant(const struct mr_grant *grant,
 			const struct mr_actor *actor, uint32_t key,
 			uint64_t addr, uint64_t len, uint32_t need)
@@ -101,12 +101,12 @@ static void check_grant(const struct mr_grant *grant,
 	const struct mw_binding *b;
 	uint64_t first = grant->first - le64toh(mr->xlat.offset);
 
-	/* Of the MR behind a window the PD counts when it is bound, and no more (ACC-16). */
+	/* The PD of the MR behind a window counts only when it is bound (ACC-16). */
 	if (e->pd != actor->pd ||
 	    (uint32_t)(mr->valid >> 32) >> 16 != grant->index ||
 	    (mr->valid & 0xff) != MOOR_MRC_TYPE_MR)
 		abort();
-	/* A window changes its byte inside the device. */
+	/* The lowest byte of a window's key changes only inside the device. */
 	if (((e->valid >> 32) ^ key) & (e == mr ? ~0u : ~0xffu))
 		abort();
 	if ((__uint128_t)first + len > mr->length)
@@ -124,7 +124,7 @@ static void check_grant(const struct mr_grant *grant,
 		abort();
 }
 
-/* Each run that is given out, at its first and its last byte. */
+/* Checks each run of a grant, at its first and its last byte. */
 static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
 {
 	unsigned int runs = 40;
@@ -161,7 +161,7 @@ static void check_runs(struct mr_grant *grant, uint64_t len, bool compare)
 	}
 }
 
-/* All that a key names, to be flushed: nothing is looked for in tables (HWI MPE-8). */
+/* A grant of all that a key names, for FLUSH: tables are not read (HWI MPE-8). */
 static void flush_by_key(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -207,18 +207,18 @@ static void access_by_key(struct input *in)
 	uint64_t addr = some_number(in), len = some_number(in);
 	struct mr_grant grant;
 
-	/* Near the MR, so that what comes after the bounds is met too. */
+	/* Near the MR, so that the checks after the bounds are reached. */
 	if (how & 0x40)
 		addr = page_addr(PAGE_DATA) + (addr & 0x7fff);
 	else if (!(how & 0x80))
 		addr += e->iova;
-	/* To its end, or a byte or two more or less. */
+	/* To the MR's end, or a few bytes more or less. */
 	if (len < 8)
 		len += e->iova + e->length - addr - 3;
 	if (!len || mr_grant_access(w->nic, actor, key, addr, len, need, &grant))
 		return;
 	if (grant.kind == MR_KIND_TABLE) {
-		/* --strict may go on using what was there before. */
+		/* --strict may go on using earlier entries. */
 		if (!w->nic->mr->strict)
 			check_grant(&grant, actor, key, addr, len, need);
 		check_runs(&grant, len, !w->nic->mr->strict && !w->dma_changed &&
@@ -264,7 +264,7 @@ static void invalidate(struct input *in)
 		mw_invalidate(w->nic, &qp->actor, key);
 }
 
-/* The device's bookkeeping: no MR is bound more often than windows say. */
+/* Each MR's count of windows is the number of windows bound to it. */
 static void check_counts(void)
 {
 	static const uint32_t windows[] = {
@@ -288,7 +288,7 @@ static void check_counts(void)
 	}
 }
 
-/* Windows of type 2 that are bound on a QP are its list. */
+/* The list of a QP holds windows that are bound on it, and is linked both ways. */
 static void check_list(const struct mr_actor *actor)
 {
 	uint32_t index, last = 0, count = 0;
@@ -305,7 +305,7 @@ static void check_list(const struct mr_actor *actor)
 	}
 }
 
-/* What is found after it is what the table holds, whatever was known before. */
+/* After an invalidation translations are those of the table, not those known before. */
 static void invalidate_range(struct input *in)
 {
 	struct moor_cmd_mr_invalidate cmd = {

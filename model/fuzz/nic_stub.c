@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A NIC that does nothing but see that the endpoint keeps to nic.h. */
+/* A NIC that only checks that the endpoint keeps to nic.h. */
 #include <stdlib.h>
 
 #include "moor/moor_hw.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The books that QPs keep of packets, as far as they can be wrong. */
+/* Consistency checks of the QPs' state. */
 #include <stdlib.h>
 
 #include "packets.h"
@@ -19,10 +19,10 @@ static void check_requester(const struct qp *qp)
 	    (!req->renumbered && psn_diff(req->psn, req->sent_psn) < 0) ||
 	    psn_diff(req->sent_psn, req->acked_psn) > (int32_t)PORT_MAX_WINDOW)
 		abort();
-	/* Of what the QP has been given, which may be more than now. */
+	/* max_rd_atomic may have been larger before: only the NIC's limit holds. */
 	if (qp->transport->acknowledged && req->num_reads > NIC_MAX_RD_ATOMIC)
 		abort();
-	/* Beyond the end is whatever comes behind it in memory. */
+	/* An offset beyond the message's end would read other memory. */
 	if (req->next != req->tail &&
 	    req->offset > requester_at(req, req->next)->wqe.length)
 		abort();
@@ -51,7 +51,7 @@ static void check_responder(const struct qp *qp)
 		if (a->pending && a->sent > a->range.length)
 			abort();
 	}
-	/* Then the message is forgotten, and its WQE was flushed. */
+	/* In ERR the message is forgotten, and its WQE was flushed. */
 	if (qp->state == MOOR_QPS_ERR)
 		return;
 	if ((resp->message == PACKET_KIND_SEND &&
@@ -61,7 +61,7 @@ static void check_responder(const struct qp *qp)
 		abort();
 }
 
-/* Who waits has a token of his own, and is somebody who could go on. */
+/* A half that waits has a token of its own, and a QP in a state in which it can go on. */
 static void check_half(const struct qp *qp, const struct half *half)
 {
 	uint32_t owner = (qp->qpn % NIC_NUM_QP) |
@@ -76,7 +76,7 @@ static void check_half(const struct qp *qp, const struct half *half)
 		abort();
 }
 
-/* No WQE completes twice, and none that nobody posted. */
+/* Only posted WQEs complete, and once: @posted, and those in the queues. */
 void check_books(uint32_t posted)
 {
 	uint32_t done = 0;
@@ -95,8 +95,8 @@ void check_books(uint32_t posted)
 }
 
 /*
- * Nothing that may be lost is waited for without a timer; and where nothing is waited
- * for, nothing is left undone.
+ * Whether a QP is at rest: it waits for no packet with a time-out; and if it waits for
+ * nothing, nothing is left undone.
  */
 bool rests(const struct qp *qp)
 {
@@ -110,6 +110,6 @@ bool rests(const struct qp *qp)
 		return true;
 	if (req->acked_psn != req->sent_psn)
 		return !qp->timeout;
-	/* A message that nobody acknowledges may be long. */
+	/* Without acknowledgements, a long message may be unfinished. */
 	return !qp->transport->acknowledged || requester_idle(req);
 }

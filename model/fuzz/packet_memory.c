@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory for packets from a wire that is not trusted: whose it is, and whether it stays so. */
+/* Memory for packets from an untrusted wire: its rights, and checks that they hold. */
 #include <stdlib.h>
 
 #include "packets.h"
 
 /*
- * Pages of PAGE_DATA: what anybody may use, but for the edges of its MR; what may be
- * read; what is written by who has it alone; what belongs to no MR; and what comes
- * and goes.
+ * Pages of PAGE_DATA: PAGES_OPEN, with all rights between the edges of the MR;
+ * PAGES_READ, for reading; PAGES_LOCAL, for local writing only; PAGES_SECRET, of no MR;
+ * and PAGES_PAGED, which come and go.
  */
 #define PAGES_OPEN	(PAGE_DATA + 0)
 #define PAGES_READ	(PAGE_DATA + 4)
@@ -20,7 +20,7 @@
 #define READ_BYTE	0x55
 #define GUARD_BYTE	0x99
 
-/* No input has it, and none can learn it: is_secret() compares something else. */
+/* Inputs cannot learn SECRET from comparisons: is_secret() compares hashes. */
 #define SECRET		0xc3a5f19be7d28cb4ull
 #define HIDE(word)	(((word) ^ 0x5bd1e995u) * 0x9e3779b97f4a7c15ull)
 

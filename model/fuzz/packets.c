@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzz target: packets from a wire that does what it likes (HWI 12). What the QPs
- * send is caught on its way, and comes late, twice, changed or not at all, between
- * packets of any content. Whatever comes, only memory that is registered for it is
- * read or written, the QPs' books stay in order, and they come to rest.
+ * Fuzz target: packets from an untrusted wire (HWI 12). Packets that the QPs send are
+ * caught on their way, and come late, twice, changed or not at all, between packets of
+ * any content. Whatever comes, only memory that is registered for it is read or
+ * written, the QPs' state stays consistent, and the QPs come to rest.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define MAX_FRAMES	32u
 #define WINDOW		64u
-/* Beside the QPs' timers there is a look each millisecond at EQs that are full. */
+/* More than the QPs' timers: full EQs are looked at each millisecond. */
 #define MAX_TIMERS	2048u
 #define DRAIN_RUNS	1024u
 
@@ -28,10 +28,10 @@ struct frame {
 	uint8_t bytes[PACKET_MAX_MTU + PACKET_OVERHEAD];
 };
 
-/* On their way, the oldest first. */
+/* Packets on their way, the oldest first. */
 static struct frame frames[MAX_FRAMES];
 static unsigned int num_frames;
-/* Work requests that the queues had before they were emptied by a reset. */
+/* Work requests that were posted to queues before these were reset. */
 static uint32_t posted_before;
 
 /* ---- the wire ---- */
@@ -41,7 +41,7 @@ static uint32_t wire_unit(uint32_t mtu)
 	return mtu;
 }
 
-/* What is sent can be read again, and is what was sent. */
+/* A packet that is sent is decoded as what was encoded. */
 static void check_encoding(const struct packet *p, const struct frame *f)
 {
 	struct packet q = { 0 };
@@ -97,7 +97,7 @@ static const struct port wire = {
 
 static void deliver(const struct frame *f)
 {
-	/* Exactly as long as it is, for the sanitizer to see its end. */
+	/* A buffer of the exact length, for the sanitizer to see its end. */
 	uint8_t *bytes = malloc(f->len ? f->len : 1);
 	struct packet p = {
 		.src_qpn = f->src_qpn, .sgid = f->sgid, .dgid = f->dgid,
@@ -136,7 +136,7 @@ static void put_crc(struct frame *f)
 
 /* ---- steps ---- */
 
-/* One that is on its way: the next one, mostly. */
+/* Delivers a packet that is on its way: the next one, mostly. */
 static void carry(struct input *in)
 {
 	static struct frame f;
@@ -152,7 +152,7 @@ static void carry(struct input *in)
 	world_run();
 }
 
-/* All of them, and what they lead to, in order. */
+/* Delivers packets on their way, and packets that these cause, in order. */
 static void carry_all(struct input *in)
 {
 	unsigned int count = 1 + input_below(in, 64);
@@ -174,7 +174,7 @@ static void lose(struct input *in)
 		take_out(which);
 }
 
-/* Bytes turned round, the end cut off; noticed, or not. */
+/* Changes a packet's byte, or cuts its end off; with a right CRC, or not. */
 static void damage(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -197,7 +197,7 @@ static void damage(struct input *in)
 		put_crc(f);
 }
 
-/* From and to whom, as it has to be, mostly. */
+/* Source and destination of a packet: right ones, mostly. */
 static void address(struct frame *f, unsigned int to, struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -213,7 +213,7 @@ static void address(struct frame *f, unsigned int to, struct input *in)
 	f->src_qpn = how & 1 ? 0x123456 : WORLD_QPN(how & 2 ? to : !to);
 }
 
-/* Near one of those that the QP thinks of, or anywhere. */
+/* A PSN near one of the QP's, or anywhere. */
 static uint32_t some_psn(const struct qp *qp, struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -302,7 +302,7 @@ static void fill_headers(struct packet *p, struct input *in)
 		p->inv_key = some_key(in);
 }
 
-/* As a peer would send it, but for what it says. */
+/* Delivers a packet of right form, with content from the input. */
 static void compose(struct input *in)
 {
 	static struct frame f;
@@ -332,7 +332,7 @@ static void compose(struct input *in)
 	world_run();
 }
 
-/* Bytes of the input as they are, with a CRC or without. */
+/* Delivers bytes of the input as a packet, with a right CRC or without. */
 static void raw(struct input *in)
 {
 	static struct frame f;
@@ -348,7 +348,7 @@ static void raw(struct input *in)
 	world_run();
 }
 
-/* Anew, as far as the input wants, with attributes that it chooses. */
+/* Resets and connects a QP, with attributes of the input; maybe not up to RTS. */
 static void reconnect(struct input *in)
 {
 	uint8_t how = input_u8(in), rd = input_u8(in), more = input_u8(in);
@@ -379,7 +379,7 @@ static void reconnect(struct input *in)
 		.min_rnr_timer = more & 31, .timeout = more >> 5,
 		.retry_cnt = rd & 7, .rnr_retry = rd >> 4 & 7,
 		.dgid = { 0xfe, 0x80 },
-		/* Numbers that are about to wrap. */
+		/* PSNs that are about to wrap. */
 		.rq_psn = how & 0x20 ? 0xfffffe : 0,
 		.sq_psn = how & 0x20 ? 0xfffffe : 0,
 	};
@@ -390,7 +390,7 @@ static void reconnect(struct input *in)
 		modify_qp(&cmd, i);
 }
 
-/* While messages are under way: they go on with what they began with. */
+/* Changes attributes while messages are under way, which keep the old ones. */
 static void change_attributes(uint8_t how, uint8_t value)
 {
 	static const uint32_t attributes[] = {
@@ -418,7 +418,7 @@ static void change_state(struct input *in)
 		.state = how >> 1 & 7,
 	};
 
-	/* The others are reconnect()'s. */
+	/* reconnect() goes to the other states. */
 	if (cmd.state > MOOR_QPS_INIT)
 		modify_qp(&cmd, how & 1);
 	else
@@ -438,7 +438,7 @@ static void revoke(struct input *in)
 		command(&cmd, sizeof(cmd));
 }
 
-/* A page comes or goes, and perhaps who waits hears of it. */
+/* A page comes or goes; perhaps a half gets a response for it. */
 static void page(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -470,7 +470,7 @@ static void consume(void)
 		set_slot(WORLD_SLOT(i), cq_find(w->nic, i)->producer);
 }
 
-/* When nothing comes any more, it ends: by success, by an error, or by waiting. */
+/* When no packets come any more, each QP comes to rest: by success, error or waiting. */
 static void come_to_rest(void)
 {
 	unsigned int timers = MAX_TIMERS, i;

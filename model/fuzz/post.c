@@ -54,7 +54,7 @@ static void fill_bind(void *segment, struct input *in)
 	bind->length = some_length(in);
 }
 
-/* Types and levels that there are, mostly. */
+/* Valid types and levels, mostly. */
 static void fill_flush(void *segment, struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -80,7 +80,7 @@ void choose_queues(uint8_t how)
 		w->shared = false;
 }
 
-/* To the other QP, mostly. Return: what lies behind it. */
+/* An address segment: to the other QP, mostly. Return: its end. */
 static uint8_t *fill_address(void *segment, unsigned int to, struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -98,7 +98,7 @@ static uint8_t *fill_address(void *segment, unsigned int to, struct input *in)
 	return (uint8_t *)segment + sizeof(address);
 }
 
-/* For one of the two SRQs, mostly. Return: what lies behind it. */
+/* An XRC segment: for one of the two SRQs, mostly. Return: its end. */
 static uint8_t *fill_srqn(void *segment, struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -122,7 +122,7 @@ bool post_send(struct input *in)
 	wqe->flags = shape & 7 ? shape & 7 : MOOR_WQE_FLAG_SIGNALED;
 	wqe->wr_id = how;
 	if (w->qp_type == MOOR_QP_UD) {
-		/* Other opcodes are refused: not too often. */
+		/* UD refuses other opcodes: they should not come too often. */
 		if (how & 0x60)
 			wqe->opcode &= MOOR_WQE_SEND_IMM;
 		segment = fill_address(segment, !i, in);
@@ -160,7 +160,7 @@ bool post_send(struct input *in)
 		} else {
 			fill_sges((struct moor_sge *)segment, wqe->num_sge, in);
 		}
-		/* Of eight bytes, mostly, at an address that will do. */
+		/* Eight bytes at an aligned address, mostly. */
 		if (wqe->opcode == MOOR_WQE_ATOMIC_WRITE && !(shape & 0x80)) {
 			wqe->remote_addr &= ~7ull;
 			if (wqe->num_sge == 1)

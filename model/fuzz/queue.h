@@ -49,21 +49,21 @@ static inline void ring_recv(unsigned int i)
 	set_slot(WORLD_SLOT(4 + i), w->rq_producer[i]);
 }
 
-/* What kind of QPs, by the first byte of an input. */
+/* Chooses the kind of QPs, by the first byte of an input. */
 void choose_queues(uint8_t how);
-/* A send WQE. Return: true when the sender should say so now. */
+/* Posts a send WQE. Return: true when the doorbell should be rung now. */
 bool post_send(struct input *in);
 void post_recv(struct input *in);
-/* Bytes of the input as they are, in a queue of either kind. */
+/* Posts bytes of the input as they are, to a send or a receive queue. */
 void post_raw(struct input *in);
 
-/* The QP, or NULL when it is no more. */
+/* The QP, or NULL when it has been destroyed. */
 static inline struct qp *world_qp(unsigned int i)
 {
 	return qp_find(w->nic, WORLD_QPN(i));
 }
 
-/* CQEs of success in the rings where they began. */
+/* CQEs of success in the first rings of the CQs. */
 static inline unsigned int successes(void)
 {
 	unsigned int i, count = 0;

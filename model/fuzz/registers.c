@@ -15,7 +15,7 @@ static const uint32_t offsets[] = {
 	MOOR_REG_FATAL_CODE,
 };
 
-/* What the endpoint lets through: 4 or 8 bytes, aligned, below the MSI-X table. */
+/* An offset that the endpoint accepts: 4 or 8 bytes, aligned, below the MSI-X table. */
 static uint32_t some_offset(struct input *in, unsigned int size)
 {
 	uint8_t how = input_u8(in);
@@ -43,7 +43,7 @@ static void write_register(struct input *in)
 	nic_reg_write(w->nic, offset, value, size);
 }
 
-/* The RW registers as a driver would, but for one. */
+/* Sets the RW registers as a driver would, with up to two wrong values. */
 static void set_up(struct input *in)
 {
 	uint64_t value[] = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs a target on files, without libFuzzer: the seeds and the reproducers of
- * what was found once. Usage: TARGET [FILE|FOLDER]...; without arguments those in
- * the source. A crash is the sanitizers' to report.
+ * Runs a target on files, without libFuzzer: the seeds, and the reproducers of earlier
+ * findings. Usage: TARGET [FILE|FOLDER]...; without arguments those in the source.
+ * The sanitizers report a crash.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void run_file(const char *path)
 	}
 	size = fread(room, 1, sizeof(room), file);
 	fclose(file);
-	/* Exactly as long as it is, for the sanitizer to see its end. */
+	/* A buffer of the exact length, for the sanitizer to see its end. */
 	data = malloc(size ? size : 1);
 	if (!data)
 		abort();

@@ -22,7 +22,7 @@ static void post(struct input *in)
 		wqe->opcode = how & 0x10 ? MOOR_WQE_SEND : MOOR_WQE_WRITE;
 		wqe->flags = how & 0x20 ? 0 : MOOR_WQE_FLAG_SIGNALED;
 		wqe->flags |= how & 0x40 ? MOOR_WQE_FLAG_SOLICITED : 0;
-		/* A malformed one ends the QP: the rest is flushed. */
+		/* A malformed WQE ends the QP: the rest is flushed. */
 		if (how & 0x80 && k == 3)
 			wqe->opcode = 0x33;
 		next_recv(!i)->wr_id = k;
@@ -119,7 +119,7 @@ static void make_or_break(struct input *in)
 	}
 }
 
-/* Events that are not completions: a drained queue, QPs in error. */
+/* For events that are not completions: a drained queue, QPs in error. */
 static void change_state(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -132,7 +132,7 @@ static void change_state(struct input *in)
 	command(&cmd, sizeof(cmd));
 }
 
-/* No entry is written over one that is not consumed (HWI EV-3). */
+/* Events that wait for room (HWI EV-3) fit into the backlog; a dead EQ has no CQs. */
 static void check_eqs(void)
 {
 	unsigned int eqn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Numbers and steps that are of use in each target of the engine. */
+/* Numbers and steps that all targets of the engine share. */
 #include <endian.h>
 
 #include "base/dma_map.h"
@@ -44,7 +44,7 @@ uint64_t some_number(struct input *in)
 	}
 }
 
-/* The nonce of plain MRs; windows have a byte of the consumer's. */
+/* A key; its low bits are a nonce for MRs, and a consumer's byte for windows. */
 uint32_t some_key(struct input *in)
 {
 	uint32_t index = some_index(in);
@@ -68,7 +68,7 @@ static uint64_t some_entry(struct input *in)
 
 	if (how == 0xff)
 		return some_number(in);
-	/* Node or leaf, of tables or of data. */
+	/* A node or a leaf, which names a table or data. */
 	if (how & 1)
 		entry |= MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
 	if (how & 2)
@@ -85,7 +85,7 @@ static uint64_t some_entry(struct input *in)
 	}
 }
 
-/* Any; or a few pages before the end of a node. */
+/* Any offset; or a few pages before the end of a node's span. */
 static uint64_t some_offset(struct input *in)
 {
 	uint8_t how = input_u8(in);
@@ -139,7 +139,7 @@ static void write_memory(struct input *in)
 	*at = some_number(in);
 }
 
-/* A run of entries of a table. */
+/* Writes a run of entries of a table. */
 static void write_table(struct input *in)
 {
 	unsigned int page = PAGE_TABLE + input_below(in, 4);
@@ -152,7 +152,7 @@ static void write_table(struct input *in)
 		table[first++ % MOOR_NODE_ENTRIES] = some_entry(in);
 }
 
-/* Types that fit the index, mostly. */
+/* Writes a context entry, of a type that fits the index, mostly. */
 static void write_entry(struct input *in)
 {
 	static const uint8_t mr_types[] = { 1, 1, 1, 1, 1, 5, 2, 0 };

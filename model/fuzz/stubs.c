@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* In place of the clock and of the log, so that inputs do the same each time. */
+/* In place of the clock and the log, so that an input has the same effect each time. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ uint64_t __wrap_timer_now(void)
 	return fuzz_clock_ns;
 }
 
-/* Each line is made, and looked at by the sanitizers, but goes nowhere. */
+/* Each line is formatted, under the sanitizers, but not written. */
 static void discard(const char *fmt, va_list args)
 {
 	static char line[512];

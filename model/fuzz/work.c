@@ -24,7 +24,7 @@ static void change_qp(struct input *in)
 	command(&cmd, sizeof(cmd));
 }
 
-/* A limit, or another ring, of an SRQ of the QPs if they have one. */
+/* Changes the limit or the ring of an SRQ, if the QPs have one. */
 static void change_srq(struct input *in)
 {
 	uint8_t how = input_u8(in);

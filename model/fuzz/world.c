@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A NIC and a small guest for fuzz targets: life cycle and driver's moves. */
+/* A NIC and a small guest for fuzz targets: life cycle, and the driver's part. */
 #include <endian.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include "memory/mr_strict.h"
 #include "world.h"
 
-/* What one input may cost; transfers of a quantum are bounded by the NIC. */
+/* Limits of one input; the NIC bounds the transfers of a quantum. */
 #define MAX_RUNS	128u
 #define MAX_RESETS	2u
 
@@ -24,7 +24,7 @@ static const uint32_t indices[] = {
 
 #define NUM_INDICES	(sizeof(indices) / sizeof(indices[0]))
 
-/* Between pages that nobody may touch. */
+/* Maps memory between two pages without access. */
 static uint8_t *guarded(size_t size, int fd)
 {
 	uint8_t *room = mmap(NULL, size + 2 * MOOR_PAGE_SIZE, PROT_NONE,
@@ -83,8 +83,8 @@ static void create(bool strict)
 }
 
 /*
- * What was made is to be destroyed before the next input, and looking for it among
- * all numbers takes longer than most inputs do.
+ * Objects that were made, to be destroyed before the next input: a search through all
+ * numbers takes longer than most inputs do.
  */
 #define MAX_MADE	512u
 
@@ -157,8 +157,8 @@ static void destroy_made(struct nic *nic)
 }
 
 /*
- * As nic_reset() leaves it, at the price of what the last input did: that would
- * clear megabytes each time. What it allocates stays where it is.
+ * Brings the NIC to the state after nic_reset(), which would clear megabytes each time:
+ * here only what the last input has changed. Allocated memory stays.
  */
 static void rewind_nic(void)
 {
@@ -176,7 +176,7 @@ static void rewind_nic(void)
 		if (nic->mr->strict)
 			mr_strict_drop(nic, index);
 	}
-	/* What is large is empty now, but for the heads of lists. */
+	/* The large parts are empty now; the heads of their lists are reset below. */
 	memcpy((struct parts *)nic, w->pristine, offsetof(struct parts, slots));
 	nic->live->count = 0;
 	nic->cqs->num_dirty = 0;
@@ -188,7 +188,7 @@ static void rewind_nic(void)
 
 void world_begin(bool strict)
 {
-	/* The last input may have had the other one. */
+	/* The last input may have used the other world. */
 	if (w)
 		destroy_made(w->nic);
 	w = &worlds[strict];
@@ -379,7 +379,7 @@ void world_gid(uint8_t *gid, unsigned int index)
 	memcpy(gid, gids[index % 4], sizeof(gids[0]));
 }
 
-/* What datagrams need besides: other headers, a group. */
+/* Datagrams also need GIDs of other types, and a group. */
 static void meet(void)
 {
 	struct moor_cmd_filter filter = {

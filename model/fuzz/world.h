@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A NIC and a small guest for fuzz targets. Each input finds them as after
- * power-on; the clock stands unless the NIC looks at it, so that an input does
- * the same each time.
+ * power-on; the clock stands unless the NIC looks at it, so that an input has
+ * the same effect each time.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -20,7 +20,7 @@
 #define WORLD_NO_FILE	0x300000000ull
 #define WORLD_TOP	(-(2ull * MOOR_PAGE_SIZE))
 
-/* What the pages are for, as long as nobody decides otherwise. */
+/* What the pages are used for, unless an input uses them otherwise. */
 enum world_page {
 	PAGE_CMD	= 0,
 	PAGE_CPL	= 1,
@@ -41,7 +41,7 @@ enum world_page {
 #define WORLD_PD	5
 #define WORLD_QPN(i)	(0x4003u + 0x4001u * (i))
 #define WORLD_SLOT(i)	(MOOR_DB_SLOTS_PER_PAGE + (i))	/* CQ 0, 1, SQ 2, 3, RQ 4, 5 */
-/* In place of the RQs: one, where the first of them is, or of XRC two. */
+/* SRQs, in place of the RQs: one in the first RQ's place, or with XRC two. */
 #define WORLD_SRQN	0x3005u
 #define WORLD_XRCD	9u
 #define WORLD_QKEY	0x1234u
@@ -60,7 +60,7 @@ struct world {
 	uint32_t sq_producer[2], rq_producer[2];
 	uint32_t cq_consumer[2];
 	uint8_t qp_type;	/* of those that world_connect() makes */
-	bool shared;		/* they have an SRQ, one for both */
+	bool shared;		/* those QPs share an SRQ */
 	uint8_t generation;
 	uint32_t raised;
 	struct moor_cpl cpl __attribute__((aligned(8)));
@@ -68,7 +68,7 @@ struct world {
 
 extern struct world *w;
 
-/* QP 0 is a requester then, QP 1 a target. */
+/* With XRC, QP 0 is a requester and QP 1 a target. */
 static inline bool world_is_xrc(void)
 {
 	return w->qp_type == MOOR_QP_XRC_INI;
@@ -79,8 +79,8 @@ void world_begin(bool strict);
 /* Registers and ENABLE; three EQs. */
 void world_setup(void);
 /*
- * GID 0, two CQs, two QPs in RTS that are connected; or of type UD, and in a group,
- * with GIDs of the other types; or of XRC, with two SRQs.
+ * Sets GID 0; makes two CQs, and two connected QPs in RTS; or QPs of type UD, in a
+ * group, with GIDs of the other types; or QPs of XRC, with two SRQs.
  */
 void world_connect(void);
 /* The group, or the GID of this entry. */
@@ -98,26 +98,26 @@ void *world_ptr(uint64_t addr);
 uint64_t page_addr(unsigned int page);
 struct moor_xlat flat(uint64_t addr);
 
-/* Lets the NIC work, for as long as an input may. */
+/* Lets the NIC work, within the input's limit. */
 void world_run(void);
 /* Goes on to the next timer, if there is one. */
 void world_run_timers(void);
 
-/* Return: its status, 0xff without a completion. */
+/* Return: the command's status, or 0xff without a completion. */
 uint8_t command(const void *cmd, size_t size);
 void set_slot(uint32_t slot, uint64_t value);
-/* A half of QP @i hears of its page, also if it has not asked for one. */
+/* Answers a half of QP @i, even if it has not asked for a page. */
 void world_answer(unsigned int i, bool responder, uint8_t status);
 void put_entry(uint32_t index, const struct moor_mr_context *e);
 
-/* Numbers from the input that mean something to somebody. */
+/* Numbers from the input that have a meaning somewhere. */
 uint64_t some_number(struct input *in);
 uint64_t some_addr(struct input *in);
 uint32_t some_index(struct input *in);
 uint32_t some_key(struct input *in);
 struct moor_xlat some_xlat(struct input *in);
 
-/* Linked in place of qp_create() and so on, and these by other names. */
+/* Linked in place of qp_create() and so on (__wrap_), and those themselves (__real_). */
 uint8_t __real_qp_create(struct nic *nic, const struct moor_cmd *cmd,
 			 struct moor_cpl *cpl);
 uint8_t __wrap_qp_create(struct nic *nic, const struct moor_cmd *cmd,
@@ -131,7 +131,7 @@ uint8_t __real_srq_create(struct nic *nic, const struct moor_cmd *cmd,
 uint8_t __wrap_srq_create(struct nic *nic, const struct moor_cmd *cmd,
 			  struct moor_cpl *cpl);
 
-/* Steps that are of use in each target: memory, tables, entries, doorbells ... */
+/* Steps that all targets share: memory, tables, entries, doorbells ... */
 void common_step(struct input *in);
 
 #endif /* FUZZ_WORLD_H */

@@ -78,7 +78,7 @@ uint16_t client_send(struct client *c, unsigned int command, uint32_t flags,
 		msg.msg_control = &control;
 		msg.msg_controllen = CMSG_SPACE(num_fds * sizeof(int));
 	}
-	/* A server that dropped us shows when the reply is read. */
+	/* If the server has dropped the connection, reading the reply fails. */
 	if (sendmsg(c->sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
 	    errno != ECONNRESET)
 		die("sendmsg: %s", strerror(errno));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A vfio-user client without a guest: starts the model, talks to it, and is the
- * memory that it does DMA to. Whatever goes wrong in here ends the test.
+ * A vfio-user client without a guest: it starts the model, talks to it, and has the
+ * memory for the model's DMA. Any failure in here ends the test.
  */
 #ifndef TEST_CLIENT_H
 #define TEST_CLIENT_H
@@ -29,7 +29,7 @@ struct model {
 	char log[96];
 };
 
-/* @args: more options, ended by NULL, or NULL. Waits until it listens. */
+/* @args: more options, ended by NULL, or NULL. Waits until the model listens. */
 void model_start(struct model *model, const char *const *args);
 
 /* As model_start(), on the socket that @model had. */
@@ -79,7 +79,7 @@ void client_destroy(struct client *c);
 struct client_reply {
 	uint8_t data[65536 + 64];
 	uint32_t size;
-	int fd;			/* that came with it, or -1 */
+	int fd;			/* that came with the reply, or -1 */
 };
 
 #define CLIENT_CLOSED	(-1)

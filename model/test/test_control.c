@@ -83,7 +83,7 @@ static void must(struct nic_user *u, const char *command)
 		die("%s: %s", command, got);
 }
 
-/* Is this in the answer to "status"? */
+/* Is @what in the answer to "status"? */
 static bool has(struct nic_user *u, const char *what)
 {
 	return strstr(ask(u, "status"), what);
@@ -135,7 +135,7 @@ static void stop(struct nic_user *u)
 	      "SIGTERM: exit status 0, the control socket is gone");
 }
 
-/* Its tag is its number. */
+/* The command's tag is its number. */
 static void issue(struct nic_user *u, const void *cmd, size_t size)
 {
 	struct moor_cmd *entry = &u->ring[u->issued % ENTRIES];
@@ -191,7 +191,7 @@ static bool next_event(struct nic_user *u, uint8_t type, uint32_t number)
 	uint32_t phase = !(u->events >> LOG_EQE & 1);
 	struct moor_eqe *eqe = &u->eq[u->events % (1u << LOG_EQE)];
 
-	/* It has been asked for and acknowledged: no need to wait. */
+	/* The event was requested, and the request answered: no need to wait. */
 	if ((__atomic_load_n(&eqe->phase, __ATOMIC_ACQUIRE) & 1) != phase)
 		return false;
 	u->events++;
@@ -258,7 +258,7 @@ static void test_rules(struct nic_user *u)
 	      "a rule outlives a reset");
 }
 
-/* As it was said, into the queue that page requests have. */
+/* "page-request": the event is as given, in the EQ of page requests. */
 static void test_page_requests(struct nic_user *u)
 {
 	static const char * const call =
@@ -321,7 +321,7 @@ static void test_rings(struct nic_user *u)
 
 #define LIES	12u
 
-/* What @seed makes of the first completions after a reset. */
+/* The first completions after a reset, with lies of @seed. */
 static void hear_lies(struct nic_user *u, unsigned int seed, struct moor_cpl *told)
 {
 	uint64_t end = now_ns() + WAIT_NS;
@@ -492,7 +492,7 @@ static void test_hostile(struct nic_user *u)
 	fd = connect_to(u->path);
 	say(fd, "dea", 3);
 	close(fd);
-	/* Once this is answered its place is free, and the next one's. */
+	/* Once this is answered, the server has dropped the closed connection. */
 	must(u, "status");
 	fd = connect_to(u->path);
 	say(fd, "d\n", 2);

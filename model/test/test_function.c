@@ -21,7 +21,7 @@ static void test_refusals(struct model *model, struct client *c)
 	      "what is refused is logged, with the rule");
 }
 
-/* A reset makes the log complete, and neither it nor what is refused fills a disk. */
+/* A reset logs what was held back; but neither resets nor refusals may fill a disk. */
 static void test_log_is_limited(struct model *model, struct client *c)
 {
 	const unsigned int rounds = 2000;
@@ -37,7 +37,7 @@ static void test_log_is_limited(struct model *model, struct client *c)
 	      rounds, lines);
 }
 
-/* Something of a client that shows when its successor finds it. */
+/* State that a client leaves, and that the next client must not find. */
 static void dirty(struct client *c)
 {
 	config_write16(c, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
@@ -80,7 +80,7 @@ static void test_idle(struct model *model, struct client *c)
 	unsigned int before = model_cpu_ms(model), used;
 	struct pollfd pfd = { .fd = c->sock, .events = POLLIN };
 
-	/* Time has to pass for this one: there is no event to wait for. */
+	/* Real time has to pass: there is no event to wait for. */
 	poll(&pfd, 1, 500);
 	used = model_cpu_ms(model) - before;
 	check(used <= 20, "idle for 500 ms: %u ms of processor time", used);
@@ -169,7 +169,7 @@ static void test_identity(void)
 	      (unsigned long long)guid[2]);
 }
 
-/* --trap-bar2: held back and torn, but a register read finds it done. */
+/* --trap-bar2: writes are held back and torn, but are done when a register is read. */
 static void test_trap_bar2(void)
 {
 	uint64_t words[64], seen[64];

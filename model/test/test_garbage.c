@@ -61,7 +61,7 @@ static void fill(uint8_t *data, size_t size)
 	}
 }
 
-/* Throws away what the model says, so that it can say more. */
+/* Reads and drops the model's replies, so that its socket does not fill up. */
 static bool drain(struct client *c)
 {
 	static uint8_t trash[65536];
@@ -85,7 +85,7 @@ static void garbage_message(struct client *c)
 	static const uint8_t sizes[] = { 0, 4, 16, 20, 24, 32, 40, 48 };
 	uint32_t command = below(20), size = sizes[below(sizeof(sizes))];
 	uint8_t payload[256];
-	/* Not our socket: unread in its own queue it would outlive close(). */
+	/* Not the client's socket: in its own queue it would survive close(). */
 	int fds[3] = { c->mem_fd, c->irq[0], STDERR_FILENO };
 	uint32_t word;
 

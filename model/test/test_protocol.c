@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The vfio-user protocol: every message, right and wrong, and who may speak. */
+/* The vfio-user protocol: every message, right and wrong, in any order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
@@ -192,7 +192,7 @@ static void test_interrupts(struct client *c)
 	      "booleans that are not there: EINVAL");
 }
 
-/* Not what the client promised, but what it may do: it shares the open file. */
+/* The client can make its eventfd blocking again: both processes share the open file. */
 static void test_eventfd_that_blocks(struct client *c)
 {
 	uint64_t full = UINT64_MAX - 1;

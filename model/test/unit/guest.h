@@ -24,7 +24,7 @@ struct guest {
 	unsigned int raised[NIC_NUM_VECTORS];
 	uint64_t cmd_base, cpl_base, doze, eq_base[3];
 	uint32_t eq_consumer[3];
-	/* Of the command last done; answers have fields of eight bytes. */
+	/* Of the last command; its fields of eight bytes need the alignment. */
 	struct moor_cpl cpl __attribute__((aligned(8)));
 	uint32_t next_mr;
 };
@@ -58,9 +58,9 @@ void guest_setup(struct guest *g);
 void guest_stop(struct guest *g);
 void *at(struct guest *g, uint64_t addr);
 uint64_t take(struct guest *g, uint64_t len);
-/* Lets the NIC work till it has nothing to do. */
+/* Lets the NIC work till there is nothing to do. */
 void settle(struct guest *g);
-/* As settle(), and what timers of the next @ms do; time passes here alone. */
+/* As settle(), with the timers of the next @ms; time passes only here. */
 void settle_timers(struct guest *g, unsigned int ms);
 uint8_t command(struct guest *g, const void *cmd, size_t size);
 struct moor_xlat flat(uint64_t addr);
@@ -95,9 +95,9 @@ struct moor_sq_wqe *next_send(struct guest *g, struct guest_qp *qp,
 void add_sge(struct moor_sq_wqe *wqe, struct moor_sge sge);
 void post_recv(struct guest *g, struct guest_qp *qp, uint64_t wr_id,
 	       const struct moor_sge *sges, unsigned int num);
-/* Rings; the NIC works when it is let. */
+/* Rings the doorbell; the NIC works later. */
 void announce(struct guest *g, struct guest_qp *qp);
-/* Rings, and lets the NIC work. */
+/* Rings the doorbell, and lets the NIC work. */
 void ring(struct guest *g, struct guest_qp *qp);
 
 #endif /* TEST_GUEST_H */

@@ -60,7 +60,7 @@ void world_start(uint8_t type)
 	}
 }
 
-/* The next completion of a CQ, waiting for the timers that it takes. */
+/* The next completion of a CQ; lets time pass for the timers that it takes. */
 bool wait_cq(int i, struct moor_cqe *cqe)
 {
 	int rounds;

@@ -22,34 +22,34 @@ struct world {
 	struct guest_qp qp[2];
 	uint64_t buf[2], counter, result;
 	uint32_t key[2], counter_key;
-	uint64_t count;		/* what the counter has to be, as far as is known */
+	uint64_t count;		/* expected value of the counter, as far as known */
 	uint64_t chance;
 };
 
 extern struct world w;
 
-/* Below @n, the same in each run. */
+/* A random number below @n, the same in each run. */
 uint32_t chance(uint32_t n);
 void fill(uint64_t addr, uint32_t len);
-/* Patient, and with several READs at once. */
+/* Sets long time-outs, and several READs at once. */
 void be_patient(struct guest_qp *qp);
-/* A NIC with two QPs of this type, patient ones, and @w. */
+/* Makes @w: a NIC with two QPs of @type, after be_patient(). */
 void world_start(uint8_t type);
-/* The next completion of CQ @i, waiting for the timers that it takes. */
+/* The next completion of CQ @i; lets time pass for the timers that it takes. */
 bool wait_cq(int i, struct moor_cqe *cqe);
 /*
- * Of QP 0, from and to this slice of the memory, with a receive where it needs one. An
- * OP_ADD adds to the counter, an OP_WORD overwrites it with the start of its slice.
+ * Posts to QP 0, from and to this slice of the memory, with a receive where @op needs
+ * one. OP_ADD adds to the counter, OP_WORD overwrites it with the start of its slice.
  */
 void post(enum op op, uint32_t slice, uint32_t len);
-/* A FLUSH of @len bytes: which type and level, the slice decides. */
+/* A FLUSH of @len bytes; its type and level depend on the slice. */
 struct moor_wqe_flush flush_of(uint32_t slice, uint32_t len);
-/* It has ended well: is at this end what has to be? In the order of the posting. */
+/* After success: has @op done its work? To be called in the order of posting. */
 bool has_moved(enum op op, uint32_t slice, uint32_t len);
 bool counter_is_good(void);
 /* Of QP 0. */
 void set_timeout(uint8_t timeout, uint8_t retry_cnt);
-/* As moor-nic's option has it; NULL: no more. */
+/* @how: as for moor-nic's option; NULL: no impairments any more. */
 void impair(const char *how);
 
 #endif /* TEST_LOSSY_H */

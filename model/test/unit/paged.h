@@ -30,7 +30,7 @@ struct paged {
 	uint8_t mtu;
 };
 
-/* With nothing present, and QPs that have no patience: each wait is their end. */
+/* No page is present, and the QPs make no retries: a wait on the wire ends them. */
 void paged_start(struct paged *p, bool strict, uint8_t type);
 void paged_stop(struct paged *p);
 void paged_fill(struct paged *p, int side, uint8_t seed);
@@ -46,19 +46,19 @@ uint8_t paged_invalidate(struct paged *p, int side, uint64_t addr,
 			 uint64_t length);
 
 /*
- * Pages in what is asked for, a page at a time, till nobody asks. Return: how
- * many requests there were, all of this MR, QP and flags; 0: one was not.
+ * Pages in what is asked for, a page at a time, till there are no requests. Return:
+ * how many there were, all of this MR, QP and flags; 0: one was not.
  */
 unsigned int paged_serve(struct paged *p, int mr, int qp, uint8_t flags);
 
 /* The next request, or false. */
 bool paged_request(struct paged *p, struct moor_page_request *request);
 uint8_t paged_answer(struct paged *p, uint32_t token, uint8_t status);
-/* Is @r what it should be? Else says why not. */
+/* Is @r as expected? Prints what is not. */
 bool paged_is(struct paged *p, const struct moor_page_request *r, int mr,
 	      uint32_t off, int qp, uint8_t flags);
 
-/* The next request, which is this one, is answered so. */
+/* Expects this request as the next one, and answers it. */
 bool paged_let_go(struct paged *p, int mr, uint32_t off, int qp, uint8_t flags,
 		  uint8_t status);
 void paged_retries(struct paged *p, uint8_t retry_cnt, uint8_t rnr_retry);
@@ -69,7 +69,7 @@ struct moor_sge paged_sge(struct paged *p, int side, uint32_t off,
 struct moor_sq_wqe *paged_post(struct paged *p, uint8_t opcode, uint64_t wr_id,
 			       uint32_t off, uint32_t remote, uint32_t len);
 void paged_recv(struct paged *p, uint64_t wr_id, uint32_t off, uint32_t len);
-/* One CQE at this side, and what it says. */
+/* Expects one CQE at this side, with these values. */
 bool paged_got(struct paged *p, int side, uint8_t status, uint64_t wr_id,
 	       uint8_t syndrome);
 bool paged_quiet(struct paged *p, int side);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Messages that are left half-way: the path goes away and comes back, local memory
- * turns out not to be there, what they name is changed under them.
+ * turns out to be absent, a window that they name is bound anew.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 static struct guest *g;
 static struct guest_cq cq[3];
-static struct guest_qp qp[3];	/* 0 asks 1; 2 is there to bind windows */
+static struct guest_qp qp[3];	/* 0 sends to 1; 2 binds windows */
 static uint64_t buf[2];
 static uint32_t key[2];
 
@@ -135,7 +135,7 @@ static void test_path(uint8_t opcode, const char *what)
 	   "%s: nothing twice", what);
 }
 
-/* An MR of eight pages of buf[0], of which page @absent is not there. */
+/* An MR of eight pages of buf[0], of which page @absent is absent. */
 static uint32_t make_holed(unsigned int absent, bool writable)
 {
 	uint64_t node = take(g, 4096), *entry = at(g, node);
@@ -155,7 +155,7 @@ static uint32_t make_holed(unsigned int absent, bool writable)
 	return k;
 }
 
-/* QP 0 back to RTS, its next PSN the one that QP 1 expects. */
+/* Brings QP 0 back to RTS; its next PSN is the one that QP 1 expects. */
 static void revive_sender(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -171,7 +171,7 @@ static void revive_sender(void)
 	modify(g, &cmd, qp[0].qpn);
 }
 
-/* Local memory that is not there: nothing happens at the responder. */
+/* Absent local memory: nothing happens at the responder. */
 static void test_absent(void)
 {
 	struct moor_mr_context again = {
@@ -215,7 +215,7 @@ static void test_absent(void)
 	   !next_event(g, 0, &eqe), "SEND that ends half-way: nobody is told");
 	revive_sender();
 	fill(buf[0], LEN, 9);
-	/* The registration that it met is another one when the next message comes. */
+	/* The MR that the message used is registered anew before the next one. */
 	revoke_key(g, key[1]);
 	put_entry(g, key[1], &again, MOOR_MRC_TYPE_MR);
 	post(MOOR_WQE_WRITE, 6, key[0], buf[0], 64, key[1], buf[1] + 4096);
@@ -228,7 +228,7 @@ static void test_absent(void)
 	   !memcmp(at(g, buf[0]), at(g, buf[1]), 100) &&
 	   query(1).rq_consumer == 1, "the next SEND has the receive");
 
-	/* A bad WRITE in its place is the WRITE's error, not the receive's. */
+	/* If a bad WRITE comes instead, the error is the WRITE's, not the receive's. */
 	post_recv(g, &qp[1], 21, &s, 1);
 	post(MOOR_WQE_SEND, 8, later, buf[0], 8 * 4096, 0, 0);
 	settle(g);
@@ -254,7 +254,7 @@ static void post_bind(unsigned int byte, uint64_t addr, uint64_t len)
 	announce(g, &qp[2]);
 }
 
-/* Is each byte what one of the two fills put there? */
+/* Is each byte of one of the two fills? */
 static bool is_either(uint64_t addr, uint32_t len, uint8_t seed, uint8_t other)
 {
 	const uint8_t *p = at(g, addr);
@@ -268,8 +268,8 @@ static bool is_either(uint64_t addr, uint32_t len, uint8_t seed, uint8_t other)
 }
 
 /*
- * A window that is bound anew in the middle of a message, by the same byte at once
- * or by way of another one: the rest of the message goes nowhere.
+ * A window is bound anew in the middle of a message, with the same key byte, at once or
+ * after a bind with byte @via: the rest of the message goes nowhere.
  */
 static void test_rebind(uint8_t opcode, const char *what, unsigned int via)
 {

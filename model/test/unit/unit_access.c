@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who may use a key for what, one check of HWI 6.3 and 6.7 at a time. */
+/* Which accesses a key allows, one check of HWI 6.3 and 6.7 at a time. */
 #include <string.h>
 
 #include "guest.h"
@@ -75,7 +75,7 @@ static void test_mr(void)
 	   "an MR where windows are");
 }
 
-/* QP 0 on PD asks itself; a window of type 1 is bound there. */
+/* QP 0, of PD, is connected to itself; a window of type 1 is bound there. */
 struct loop {
 	struct guest_cq cq;
 	struct guest_qp qp;
@@ -89,7 +89,7 @@ static void loop_start(struct loop *l)
 	connect_qp(g, &l->qp, l->qp.qpn);
 }
 
-/* Status and syndrome of what was posted last. */
+/* Status and syndrome of the last work request. */
 static unsigned int result(struct loop *l)
 {
 	struct moor_cqe cqe;

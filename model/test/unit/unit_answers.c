@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Answers that come late, twice, or after the memory they are of has changed hands: what
- * has ended stays as it ended, and no message meets two registrations.
+ * Answers that come late, twice, or after their memory was registered anew: what has
+ * ended stays as it ended, and no message uses two registrations.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "transport/port.h"
 #include "transport/transport.h"
 
-/* More than is answered at once. */
+/* More than the responder sends at once. */
 #define LONG		(300u << 10)
 
-/* A READ request reaches the responder, for what begins at this packet. */
+/* The responder receives a READ request whose answer begins at this PSN. */
 static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
 {
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
@@ -32,8 +32,8 @@ static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
 }
 
 /*
- * As many READs as may be asked for at once are answered; a packet of the first
- * comes once more, late. It takes no room from new ones.
+ * As many READs as are allowed at once are answered. A request of the first one, which
+ * comes once more, late, takes no room from new READs.
  */
 static void test_room(void)
 {
@@ -69,8 +69,8 @@ static void test_room(void)
 }
 
 /*
- * How many READs there were is counted in 32 bits: those about the 2^32nd are answered
- * as all others are, and again when they are asked for once more.
+ * READs are counted in 32 bits: those around the 2^32nd are answered as all others are,
+ * and again when they are requested once more.
  */
 static void test_count(void)
 {
@@ -99,7 +99,7 @@ static void test_count(void)
 	guest_stop(w.g);
 }
 
-/* What the last atomic is answered with. */
+/* The value that the last atomic was answered with. */
 static uint64_t answered;
 
 static uint32_t in_one(uint32_t mtu)
@@ -130,7 +130,7 @@ static void ask_to_add(uint32_t psn, uint32_t from)
 	transport_receive(w.g->nic, &p);
 }
 
-/* Of two atomics with the same PSN the older one was 2^24 packets ago. */
+/* Two atomics with the same PSN: the older one was 2^24 packets ago. */
 static void test_old_atomic(void)
 {
 	static const struct port watcher = {
@@ -156,7 +156,7 @@ static void test_old_atomic(void)
 	guest_stop(w.g);
 }
 
-/* What has come of a message is counted in 32 bits, and several SGEs may be longer. */
+/* The bytes of a message are counted in 32 bits; several SGEs may have more room. */
 static void test_room_of_receive(void)
 {
 	struct moor_sge s[3];
@@ -176,8 +176,8 @@ static void test_room_of_receive(void)
 }
 
 /*
- * WRITEs are sent again, and the key of the second has died meanwhile. The first
- * is acknowledged yet; the second has failed, whatever an answer says of it.
+ * WRITEs are sent again, and the local key of the second has been revoked meanwhile. The
+ * first can still succeed; the second fails, even if a late answer acknowledges it.
  */
 static bool is_dead_for_good(const char *first, const char *then)
 {
@@ -209,7 +209,7 @@ static bool is_dead_for_good(const char *first, const char *then)
 	       cqe[2].status == MOOR_WC_WR_FLUSH_ERR;
 }
 
-/* Late answers to what was sent at first, of which some are lost. */
+/* Late answers to the first transmission, some of which are lost. */
 static void test_dead_keys(void)
 {
 	unsigned int i, good = 0;
@@ -224,7 +224,7 @@ static void test_dead_keys(void)
 	ok(good == i, "  and no late answer makes that good: %u of %u", good, i);
 }
 
-/* The key of the memory dies before what was lost is asked for again. */
+/* The local key is revoked before a lost READ or atomic is requested again. */
 static void test_dead_answers(uint8_t opcode, const char *what)
 {
 	uint8_t *memory, before[8];
@@ -253,8 +253,8 @@ static void test_dead_answers(uint8_t opcode, const char *what)
 }
 
 /*
- * After the first piece of its answer a READ finds another registration; or is
- * asked for once more first, by a requester whose time-out was short.
+ * After the first piece of a READ's answer the MR is registered anew; with @asked_again
+ * the READ is also requested again, as after a short time-out.
  */
 static void test_registered_anew(bool asked_again, uint64_t epoch)
 {
@@ -288,7 +288,7 @@ static void test_registered_anew(bool asked_again, uint64_t epoch)
 	guest_stop(w.g);
 }
 
-/* A SEND without payload reaches the responder, or one that has been. */
+/* The responder receives a SEND without payload; @psn may be an old one. */
 static void ask_to_send(uint32_t psn, bool ack_request)
 {
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
@@ -303,7 +303,7 @@ static void ask_to_send(uint32_t psn, bool ack_request)
 	transport_receive(w.g->nic, &p);
 }
 
-/* A NAK has to wait for the answer of a READ: what comes meanwhile leaves it alone. */
+/* A NAK waits for the answer of a READ: packets that come meanwhile do not change it. */
 static void test_nak_that_waits(void)
 {
 	const struct responder *resp;
@@ -328,7 +328,7 @@ static void test_nak_that_waits(void)
 	guest_stop(w.g);
 }
 
-/* What the NAK that waits asks for has come: it is not sent any more. */
+/* The packet that a waiting NAK asks for has come: the NAK is not sent any more. */
 static void test_nak_that_is_late(void)
 {
 	const struct responder *resp;
@@ -345,7 +345,7 @@ static void test_nak_that_is_late(void)
 	guest_stop(w.g);
 }
 
-/* Two SENDs behind a long READ, and no receive: that costs no retry. */
+/* Two SENDs behind a long READ, and no receive: that takes no retry. */
 static void test_not_ready(void)
 {
 	const uint32_t len = 1u << 20;

@@ -133,7 +133,7 @@ static void to_init(struct guest_qp *qp)
 	   "timeout 32");
 }
 
-/* There is no wire: a path to another GID than the NIC's own is none (HWI QP-11). */
+/* Without a wire, only the NIC's own GIDs can be the end of a path (HWI QP-11). */
 static void test_paths(void)
 {
 	struct moor_cmd_set_gid none = {
@@ -159,7 +159,7 @@ static void test_paths(void)
 		cmd.dgid[i / 8] ^= 1u << i % 8;
 	}
 	ok(i == 128, "to one that differs in a bit: refused");
-	/* Of type NONE nothing but the index is looked at (HWI GID-1). */
+	/* For type NONE only the index counts (HWI GID-1). */
 	memcpy(none.gid, cmd.dgid, sizeof(none.gid));
 	ok(!command(g, &none, sizeof(none)), "the GID goes");
 	ok(modify(g, &cmd, 1) == MOOR_CMD_BAD_PARAM, "to one that is gone");
@@ -169,7 +169,7 @@ static void test_paths(void)
 	ok(!modify(g, &cmd, 1), "a path that is not in the mask is not looked at");
 }
 
-/* The EQ has 16 entries; 20 QPs drain and nobody takes the events. */
+/* The EQ has 16 entries; 20 QPs drain before the events are consumed. */
 static void test_events_kept(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -194,7 +194,7 @@ static void test_events_kept(void)
 		connect_qp(g, &qp[i], 100);
 		good &= !modify(g, &cmd, i);
 	}
-	/* Events that speak of a QP that is no more are not delivered. */
+	/* Events of a destroyed QP are not delivered. */
 	destroy.qpn = 18;
 	good &= !command(g, &destroy, sizeof(destroy));
 	while (next_event(g, 0, &eqe)) {

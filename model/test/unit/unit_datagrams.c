@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Datagrams as bytes, over a port that plays tricks, and what waits for a page. */
+/* Datagrams as bytes, over an impaired port, and datagrams that wait for a page. */
 #include <string.h>
 
 #include "guest.h"
@@ -195,7 +195,7 @@ static void test_tricks(void)
 	}
 }
 
-/* ---- what a message leaves behind ---- */
+/* ---- the end of a message ---- */
 
 static void test_registered_anew(void)
 {
@@ -263,7 +263,7 @@ static bool page_never_comes(void)
 	return poll_cq(g, &cq[0], &cqe) && cqe.status == MOOR_WC_LOC_PROT_ERR;
 }
 
-/* More of them than a port has room for, over one that cuts at the path MTU. */
+/* More such datagrams than a port has room for, with packets of the path MTU. */
 static void test_unsent(void)
 {
 	static const struct impairment none;

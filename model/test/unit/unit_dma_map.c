@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Files of the client that are not what they were: cut short, or read-only at first. */
+/* Files of the client that change: cut short, read-only at first, unmapped and back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void test_read_only_first(void)
 	close(fd);
 }
 
-/* The next client is not blamed for it. */
+/* A torn mapping does not count against the next client. */
 static void test_torn_by_the_last(void)
 {
 	struct dma_map *map = dma_map_create();
@@ -96,7 +96,7 @@ static bool is_mapped(const char *name)
 	return found;
 }
 
-/* A DIMM that is unplugged: with its last range the file goes. */
+/* A DIMM is unplugged: the file is unmapped with its last range. */
 static void test_given_up(void)
 {
 	int fd = memfd_create("unplugged", MFD_CLOEXEC);

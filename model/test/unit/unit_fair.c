@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who gets how much of the NIC: among the QPs, and between the halves of one. */
+/* Shares of the NIC's time: among QPs, and between the halves of one QP. */
 #include <string.h>
 
 #include "guest.h"
@@ -55,7 +55,7 @@ static void post(unsigned int i, uint8_t opcode, uint32_t len)
 	add_sge(wqe, sge(buf[0], len, key[0]));
 }
 
-/* How many have ended well so far. */
+/* How many work requests have newly succeeded. */
 static unsigned int ended(unsigned int i)
 {
 	struct moor_cqe cqe;
@@ -66,7 +66,7 @@ static unsigned int ended(unsigned int i)
 	return n;
 }
 
-/* A QP that answers one long READ after the other gets to its own work too. */
+/* A QP that answers one long READ after the other also does its own work. */
 static void test_both_halves(uint8_t opcode, uint32_t len)
 {
 	unsigned int turns, reads = 0, i;
@@ -90,7 +90,7 @@ static void test_both_halves(uint8_t opcode, uint32_t len)
 	guest_stop(g);
 }
 
-/* Who reads gets no more of the NIC than who writes. */
+/* A QP that reads gets no more of the NIC's time than a QP that writes. */
 static void test_readers(void)
 {
 	unsigned int turns, writes = 0, reads = 0, most = 0, i;
@@ -116,7 +116,7 @@ static void test_readers(void)
 	guest_stop(g);
 }
 
-/* Who asks behind a READ that is unfinished does not have it finished in his turn. */
+/* Requests behind an unfinished READ do not finish it in the requester's turn. */
 static void test_behind(void)
 {
 	struct qp *asks, *answers;
@@ -138,7 +138,7 @@ static void test_behind(void)
 	guest_stop(g);
 }
 
-/* What a QP asks of itself it answers, however long that is. */
+/* A QP that is connected to itself answers its own READs, of any length. */
 static void test_self(void)
 {
 	unsigned int good = 0, i;
@@ -157,8 +157,8 @@ static void test_self(void)
 }
 
 /*
- * A time-out is for what is not acknowledged for so long, not for a message that takes
- * long: the responder tells how far it is, wherever the message begins.
+ * A message that takes long must not time out: the responder acknowledges each unit,
+ * whatever PSN the message begins with.
  */
 static void test_long(uint8_t path_mtu)
 {

@@ -184,7 +184,7 @@ static void test_life(void)
 	ok(reg_mr(all_of(key, 0), iova) == BAD(KEY), "for good");
 }
 
-/* What --strict kept of the registration before must be gone. */
+/* Translations that --strict kept of the last registration must be gone. */
 static void test_two_tables(void)
 {
 	uint32_t key = make_fast_mr(good_entry());
@@ -313,7 +313,7 @@ static void test_remote_invalidate(void)
 	revive();
 }
 
-/* Two WQEs in one go, and one of an ordinary QP. */
+/* Two WQEs with one doorbell, and a WQE of an ordinary QP. */
 static void test_queue(void)
 {
 	uint32_t key = make_fast_mr(good_entry());

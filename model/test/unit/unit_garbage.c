@@ -28,7 +28,7 @@ static uint64_t below(uint64_t n)
 	return rnd() % n;
 }
 
-/* Numbers that mean something to somebody. */
+/* Numbers that have a meaning somewhere. */
 static uint64_t odd_number(void)
 {
 	static const uint64_t some[] = {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Guessing keys (HWI 6.2): what somebody finds who may try as often as he
- * likes, against 4,000 live keys that were given out as the driver gives them.
+ * Guessing keys (HWI 6.2): how many live keys unlimited guesses find, among 4,000
+ * that were given out as the driver gives them.
  *
- * MOOR_GUESSES is the number of guesses at keys of which nothing is known; by
- * default few enough for every run.
+ * MOOR_GUESSES is the number of guesses at wholly unknown keys; the default is small
+ * enough for every run.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define QPN		0x4003
 #define LIVE_MRS	3000u
 #define LIVE_WINDOWS	1000u
-#define CHURN		200000u	/* keys that came and went before */
+#define CHURN		200000u	/* keys that were used and freed before */
 #define GUESSES		20000000u
 #define MAX_KNOWN	100000000u	/* where 10^9 would tell no more */
 #define LEN		4096u
@@ -29,8 +29,8 @@ struct range {
 	uint32_t first, size;
 	unsigned int nonce_bits, shift;
 	uint32_t head, tail;
-	uint32_t *queue;	/* free indices, the one to rest longest last */
-	uint32_t *count;	/* of each index: where its permutation stands */
+	uint32_t *queue;	/* free indices, the last freed one last */
+	uint32_t *count;	/* of each index: position in its permutation */
 	uint32_t *live;		/* keys in use */
 	uint32_t num_live;
 };
@@ -113,7 +113,7 @@ static void key_free(struct range *r, uint32_t key)
 	r->queue[r->tail++ % r->size] = key_index(key) - r->first;
 }
 
-/* Brings @live keys to life, after many others have lived and died. */
+/* Allocates @live keys, after many others were used and freed. */
 static void churn(struct range *r, uint32_t live)
 {
 	uint32_t i, victim;
@@ -182,8 +182,8 @@ static uint32_t count_open(const struct range *r, uint32_t flip)
 }
 
 /*
- * A tenth more or less than the computed number of hits; where that is less
- * than chance does to so few, five standard deviations.
+ * Hits may be a tenth more or less than computed; where so few are expected that
+ * chance does more, five standard deviations.
  */
 static void judge(const char *what, uint64_t guesses, uint64_t hits,
 		  double chance)
@@ -209,7 +209,7 @@ static void guess_all(uint64_t guesses, uint32_t live)
 	judge("any key", guesses, hits, live / 0x1p32);
 }
 
-/* Of indices that are in use, guesses what @mask leaves open. */
+/* Guesses the bits of @mask of keys in use, whose other bits are known. */
 static void guess_known(const char *what, const struct range *r, uint32_t mask,
 			uint64_t guesses)
 {
@@ -225,8 +225,8 @@ static void guess_known(const char *what, const struct range *r, uint32_t mask,
 }
 
 /*
- * Keys that an index had before do not come back: of an MR not within 4,096 uses,
- * of a window not within 256, whatever the consumer makes of its byte.
+ * Earlier keys of an index do not come back: of an MR not within 4,096 uses, of a
+ * window not within 256, whatever byte the consumer chooses.
  */
 static void try_dead(const char *what, const struct range *r, uint32_t uses,
 		     uint32_t indices)

@@ -202,7 +202,7 @@ static void test_psn(void)
 	guest_stop(g);
 }
 
-/* What lies above the root's node is not what lies in it. */
+/* Addresses above the span of the root's node do not wrap into the node. */
 static void test_above_the_root(void)
 {
 	struct xlat_node node = { 0 };

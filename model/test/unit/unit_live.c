@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Many send queues: which pass over the doorbells sees what. */
+/* Many send queues: how many passes over the doorbells it takes to see one. */
 #include <endian.h>
 #include <stdlib.h>
 
@@ -11,10 +11,10 @@
 #define PD	5
 #define NUM	600u
 
-/* The stretch of all that a pass looks at, and one of those that follow on work. */
+/* Slots in the stretch of a pass: at rest, and in most passes soon after work. */
 #define LONG	64u
 #define BRIEF	16u
-/* In which all are seen, at rest, and while there is work in each. */
+/* Passes in which all slots are seen: without other work, and with work in each. */
 #define PASSES	(NUM / BRIEF + 1)
 #define BUSY_PASSES	(NUM / LONG + 1)
 
@@ -84,7 +84,7 @@ static void test_order(void)
 	for (i = 1; i < NUM; i++)
 		slow += passes(i, NUM) > 1;
 	ok(first && !slow, "one after the other: in the first pass, but %u", slow);
-	/* Twice: one that was kept already has not been kept anew. */
+	/* Twice: a QP that is already in the list of recent ones is not added again. */
 	for (i = 0; i < 2 * LIVE_RECENT; i++)
 		passes((i % LIVE_RECENT * 263 + 100) % NUM, NUM);
 	for (i = 0; i < LIVE_RECENT; i++)
@@ -103,7 +103,7 @@ static void test_order(void)
 	ok(most <= BUSY_PASSES, "beside one that is always used: in pass %u at the latest", most);
 }
 
-/* How far a pass gets through all of them. */
+/* How many slots there are in a pass's stretch. */
 static unsigned int stretch(void)
 {
 	uint32_t before = g->nic->live->swept;
@@ -112,7 +112,7 @@ static unsigned int stretch(void)
 	return (g->nic->live->swept + NUM - before) % NUM;
 }
 
-/* From the first slot on: no stretch ends at the last one. */
+/* Starts at the first slot, so that no stretch ends at the last one. */
 static void test_brief(void)
 {
 	unsigned int brief = 0, none, i;
@@ -166,7 +166,7 @@ static void test_others(void)
 	ok(poll_cq(g, &cq, &cqe) && cqe.wr_id == htole64(NUM / 2 + 7), "  and finds it");
 }
 
-/* A doorbell, a command, and then a look of the NIC at both. */
+/* The NIC looks when both a doorbell and a command have come. */
 static void test_command(void)
 {
 	struct moor_cmd_modify_qp cmd = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attributes that change while messages are under way: what has begun goes on with
- * those it began with (HWI QP-10). The wire is the test's: what a QP sends is kept.
+ * Attributes that change while messages are under way: a message goes on with those it
+ * began with (HWI QP-10). The wire is the test's, which keeps what a QP sends.
  */
 #include <string.h>
 
@@ -12,10 +12,10 @@
 #define PD	5
 #define RIGHTS	(MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_REMOTE_WRITE | \
 		 MOOR_ACCESS_REMOTE_READ)
-#define PEER	0x8004u		/* nobody: the test answers in its name */
+#define PEER	0x8004u		/* no QP: the test sends its answers */
 #define LEN	10000u
 #define INLINE	448u
-#define RESENT_MS	10	/* the time-out is over, the retries are not */
+#define RESENT_MS	10	/* longer than the time-out, shorter than all retries */
 #define FAR	0x800001u	/* half of all PSNs away from the first */
 
 static struct guest *g;
@@ -24,7 +24,7 @@ static struct guest_qp qp;
 static uint64_t buf;
 static uint32_t key;
 
-/* What went out last, and how many packets have. */
+/* The last packet that went out, and how many there were. */
 static struct packet sent;
 static uint8_t payload[4096];
 static unsigned int num_sent;
@@ -94,7 +94,7 @@ static struct moor_sq_wqe *post(uint8_t opcode, uint64_t wr_id)
 	return wqe;
 }
 
-/* A packet of the peer's, with @len bytes of what is in the buffer from @from on. */
+/* A packet from the peer, with @len bytes of the buffer from @from on. */
 static void receive(struct packet p, uint32_t from, uint32_t len)
 {
 	struct stream bytes = { .bytes = (uint8_t *)at(g, buf) + from };
@@ -120,7 +120,7 @@ static void acknowledge(uint32_t psn)
 	receive(ack, 0, 0);
 }
 
-/* The last packet that went out: @len bytes, those of the buffer from @from on. */
+/* Is the last packet that went out this one, with @len bytes of the buffer from @from? */
 static bool went(uint8_t opcode, uint32_t psn, uint32_t from, uint32_t len)
 {
 	return sent.opcode == opcode && sent.psn == psn && sent.length == len &&
@@ -141,7 +141,7 @@ static bool no_cqe(void)
 	return !poll_cq(g, &cq, &cqe);
 }
 
-/* Half of it has arrived; the rest, and no more, is sent again. */
+/* Half of a WRITE is acknowledged: only the rest is sent again. */
 static void test_write(uint8_t path_mtu)
 {
 	start(1);
@@ -164,7 +164,7 @@ static void test_write(uint8_t path_mtu)
 	guest_stop(g);
 }
 
-/* The first packet of the answer is here; the others are asked for again. */
+/* The first packet of a READ's answer has come: the others are requested again. */
 static void test_read(uint8_t path_mtu)
 {
 	const uint32_t psn[] = { 1, 2 }, from[] = { 4096, 8192 };
@@ -193,7 +193,7 @@ static void test_read(uint8_t path_mtu)
 	guest_stop(g);
 }
 
-/* Of the QP that answers: of a READ, and of a message that is half here. */
+/* The path MTU of a responder changes, after a READ's answer and within a WRITE. */
 static void test_answers(uint8_t path_mtu)
 {
 	struct packet ask = {
@@ -232,7 +232,7 @@ static void test_answers(uint8_t path_mtu)
 	guest_stop(g);
 }
 
-/* New numbers are for what begins when what is under way has ended. */
+/* A new SQ_PSN is for messages that begin after those under way have ended. */
 static void test_psn(void)
 {
 	start(1);
@@ -254,7 +254,7 @@ static void test_psn(void)
 	guest_stop(g);
 }
 
-/* A READ that was taken up waits for an earlier one when there may be none any more. */
+/* A READ waits for an earlier one when max_rd_atomic becomes 0. */
 static void test_no_reads(void)
 {
 	struct packet answer = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Context entries: form, life, what --strict keeps, who may use them (HWI 6). */
+/* Context entries: form, life, what --strict keeps, which QPs may use them (HWI 6). */
 #include <string.h>
 
 #include "guest.h"
@@ -13,7 +13,7 @@ static struct guest *g;
 static const struct mr_actor user = { .qpn = 9, .pd = 5 };
 static const struct mr_actor kernel = { .qpn = 9, .pd = 5, .kernel = true };
 
-/* What a look-up and the translation of the first byte give. */
+/* The syndrome of looking a key up and translating the first byte. */
 static uint8_t try(const struct mr_actor *actor, uint32_t key, uint64_t addr,
 		   uint64_t len, uint32_t need, uint8_t **ptr)
 {
@@ -26,7 +26,7 @@ static uint8_t try(const struct mr_actor *actor, uint32_t key, uint64_t addr,
 	return mr_grant_ptr(g->nic, &grant, 0, &len, ptr ? ptr : &dummy);
 }
 
-/* The NIC has a mapping of its own of the guest's memory. */
+/* Compares contents: the NIC has its own mapping of the guest's memory. */
 static bool is_at(const uint8_t *ptr, uint64_t addr)
 {
 	uint64_t len = 1;
@@ -224,7 +224,7 @@ static void test_revoke_batch(void)
 	   "keys behind the count");
 }
 
-/* Re-registered between two packets: what has begun does not go on elsewhere. */
+/* Re-registered between two packets: the message does not go on in the new memory. */
 static void test_message(void)
 {
 	uint64_t buf = take(g, LEN), elsewhere = take(g, LEN);

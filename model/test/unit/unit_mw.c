@@ -17,7 +17,7 @@ static struct guest_cq cq[3];
 static struct guest_qp qp[3];
 static uint64_t buf[2];
 static uint32_t lkey[2];	/* all rights, for data at either end */
-static uint32_t mr;		/* what windows are bound to: buf[1] */
+static uint32_t mr;		/* MR that windows are bound to: buf[1] */
 static uint32_t next_window;
 
 static void start(bool strict)
@@ -118,7 +118,7 @@ static void revive(void)
 	connect_qp(g, &qp[1], qp[0].qpn);
 }
 
-/* QP 0 asks QP 1; @addr as the peer names it. */
+/* QP 0 sends a request to QP 1; @addr is the address on the wire. */
 static uint8_t remote(uint8_t opcode, uint32_t key, uint64_t addr, uint32_t len)
 {
 	struct moor_sq_wqe *wqe = next_send(g, &qp[0], opcode, 2);
@@ -190,7 +190,7 @@ static void test_bind_checks(unsigned int type)
 	ok(remote(MOOR_WQE_READ, key + 1, buf[1], 8) == 0, "READ through it");
 }
 
-/* A bind gives a byte of the key; what names the window is its own. */
+/* A bind sets the lowest byte of the key; the other bits stay the window's. */
 static void test_keys(unsigned int type)
 {
 	uint32_t key = make_mw(PD, type), i;
@@ -240,7 +240,7 @@ static void test_access(unsigned int type)
 	ok(remote(MOOR_WQE_WRITE, mr, buf[1] + 100, 8) ==
 	   MOOR_WC_REM_ACCESS_ERR, "the MR's own key stays without rights");
 	if (type == MOOR_MRC_TYPE_MW_2) {
-		/* The revival has reset the QP: it is unbound. */
+		/* revive() has reset the QP, which unbinds the window. */
 		ok(remote(MOOR_WQE_WRITE, key + 1, buf[1] + 100, 8) ==
 		   MOOR_WC_REM_ACCESS_ERR, "QP reset has unbound it");
 		b.mw_key = key + 1;
@@ -360,8 +360,8 @@ static uint8_t send_inv(uint32_t key, struct moor_cqe *received)
 }
 
 /*
- * The key comes with the last packet: the message may have been placed, but who sent
- * it hears nothing, and the receiver fails by itself.
+ * The key comes with the last packet: the message may have been placed, but the sender
+ * gets no answer, and the receiver fails by itself.
  */
 static void refuse_send_inv(const char *what, uint32_t key)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory on demand: entries, page faults, what an invalidation forgets (HWI 6.10). */
+/* Memory on demand: entries, page faults, and invalidation (HWI 6.10). */
 #include <string.h>
 
 #include "memory/odp.h"
@@ -12,7 +12,7 @@
 static struct paged p;
 static const struct mr_actor user = { .qpn = 9, .pd = PAGED_PD };
 
-/* One byte, as a peer would reach it. */
+/* Accesses one byte as a peer would. */
 static uint8_t try_key(uint32_t key, uint64_t addr, uint32_t need,
 		       struct stream *s, struct segment *seg, uint8_t **ptr)
 {
@@ -41,7 +41,7 @@ static uint8_t try_page(int side, uint32_t page, uint32_t need)
 		   paged_addr(side, page * 4096 + 2000 - PAGED_OFFSET), need);
 }
 
-/* Page @page of side 0 is reached, and is page @is of it. */
+/* Does page @page of side 0 lead to page @is of its memory? */
 static bool leads_to(uint32_t page, uint32_t is)
 {
 	struct segment seg;
@@ -52,7 +52,7 @@ static bool leads_to(uint32_t page, uint32_t is)
 		    paged_addr(0, page * 4096 + 2000 - PAGED_OFFSET), READ, &s,
 		    &seg, &ptr))
 		return false;
-	/* The NIC has a mapping of its own of the guest's memory. */
+	/* Compare contents: the NIC has its own mapping of the guest's memory. */
 	return !memcmp(ptr, paged_at(&p, 0, is * 4096 + 2000 - PAGED_OFFSET),
 		       16);
 }
@@ -115,7 +115,7 @@ static void set_entry(uint64_t node, unsigned int slot, uint64_t entry)
 	((uint64_t *)at(p.g, node))[slot] = entry;
 }
 
-/* What a byte of page 3 meets with @entry in its lowest node. */
+/* The syndrome of an access to a byte of page 3, with @entry in the lowest node. */
 static uint8_t with_entry(uint64_t entry, uint32_t need)
 {
 	uint8_t syndrome;
@@ -170,7 +170,7 @@ static void test_faults(void)
 	   "absent, and not on demand");
 }
 
-/* What is asked for, of @len bytes from @off on, of which byte @missing is missing. */
+/* The page request for @len bytes from @off on, of which byte @missing is absent. */
 static void describe(uint32_t off, uint32_t len, uint32_t missing,
 		     uint32_t want, uint32_t need)
 {
@@ -184,7 +184,7 @@ static void describe(uint32_t off, uint32_t len, uint32_t missing,
 	bool good;
 
 	stream_init(&s, &user, &seg, 1, need);
-	/* What is granted need not be all that the segment names. */
+	/* The grant need not cover the whole segment. */
 	good = !stream_grant(p.g->nic, &s, missing + 1) &&
 	       mr_grant_ptr(p.g->nic, &s.grant, missing, &run, &ptr) ==
 	       SYN_PAGE_FAULT && odp_describe(p.g->nic, &s, len, &r);
@@ -255,7 +255,7 @@ static void test_refused(void)
 	   invalidate(key, first, 1) == MOOR_CMD_BAD_INDEX, "a revoked key");
 }
 
-/* Pages 10 to 19 are known; then they are others, and page 12 to 15 forgotten. */
+/* Pages 10 to 19 are known; then their entries change, and a range is invalidated. */
 static void test_range(bool strict, uint64_t from, uint64_t to,
 		       uint32_t first_forgotten, uint32_t last_forgotten)
 {
@@ -294,7 +294,7 @@ static void test_ranges(bool strict)
 	test_range(strict, 0, PAGED_SIZE - PAGED_OFFSET, 10, 19);
 }
 
-/* A leaf of two MiB is forgotten by each of its bytes, and not by a neighbour's. */
+/* Invalidating any byte of a 2 MiB leaf forgets it; a neighbour's bytes do not. */
 static void test_huge(bool strict)
 {
 	uint64_t huge = (take(p.g, 3 * HUGE_PAGE) + HUGE_PAGE - 1) &
@@ -325,7 +325,7 @@ static void test_huge(bool strict)
 	set_entry(p.m[0].root, 0, p.m[0].node | MOOR_PTE_PRESENT);
 }
 
-/* A branch is taken away, and its node holds something else. */
+/* A branch is replaced by another node. */
 static void test_node(bool strict)
 {
 	uint64_t other = take(p.g, 4096);
@@ -369,7 +369,7 @@ int main(void)
 
 	for (strict = 0; strict < 2; strict++) {
 		paged_start(&p, strict, MOOR_QP_RC);
-		/* Before anything is kept of the first MR. */
+		/* First, before anything is kept of the first MR. */
 		test_faults();
 		test_describe();
 		test_form();

@@ -12,7 +12,7 @@
 #define US	1000ull
 #define MS	1000000ull
 
-static struct pace_sources told;	/* in place of the scheduler's */
+static struct pace_sources told;	/* values in place of the scheduler's */
 static uint64_t now = 77 * MS;
 
 static void tell(int fd, const char *text)
@@ -39,7 +39,7 @@ static void are_ready(unsigned int threads)
 	tell(told.loadavg, text);
 }
 
-/* The step after @span of work that is never more than 10 us apart. */
+/* The step after @span of work with gaps of at most 10 us. */
 static enum pace_step after(struct pace *pace, uint64_t span)
 {
 	uint64_t end = now + span;
@@ -93,7 +93,7 @@ static void test_woken(void)
 	ok(pace_next(&pace, now) == PACE_DOZE, "nothing to do: to wake somebody is no work");
 }
 
-/* What its spinning costs is more than what is forgiven, by so much every 500 us. */
+/* Others wait @waits for a processor in each 490 us of spinning: does the NIC go on? */
 static void test_account(uint64_t waits, unsigned int ready, bool goes_on,
 			 const char *what)
 {

@@ -2,7 +2,7 @@
 /*
  * The transport on a port that loses, repeats, reorders, delays and damages
  * packets: every message arrives, whole, in order, and once. Then packets as
- * bytes, of which none is trusted.
+ * bytes, none of which is trusted.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "transport/port.h"
 #include "transport/transport.h"
 
-/* A message each; all in flight at once. Return: true when all is well. */
+/* BATCH messages, all in flight at once. Return: true when all is well. */
 static bool batch(void)
 {
 	uint32_t len[BATCH], i;
@@ -57,7 +57,7 @@ static void test_impaired(const char *how, unsigned int batches)
 	   (unsigned long long)(t->carried - before.carried));
 }
 
-/* What is to happen does happen, or the cases above prove nothing. */
+/* All impairments have happened, or the cases above would prove nothing. */
 static void test_counts(void)
 {
 	const struct traffic *t = &w.g->nic->wire->traffic;
@@ -83,7 +83,7 @@ static void test_nothing_arrives(void)
 	impair(NULL);
 }
 
-/* What a READ brings goes on its way in a WRITE, at once or behind a fence. */
+/* A WRITE sends the memory that a READ before it fills, with and without a fence. */
 static void test_fence(bool fence)
 {
 	uint64_t here = w.buf[0], there = w.buf[1], elsewhere = there + 4096;
@@ -109,7 +109,7 @@ static void test_fence(bool fence)
 	impair(NULL);
 }
 
-/* Without a time-out, what is lost is sent again because it is asked for. */
+/* Without a time-out, a lost packet is sent again because of a sequence NAK. */
 static void test_gap(void)
 {
 	struct moor_cqe cqe[2];
@@ -139,7 +139,7 @@ static uint8_t window_state(uint32_t key)
 	return ((const struct moor_cpl_mr_query *)w.g->cpl.out)->state;
 }
 
-/* What may have to be sent again may need what is to be invalidated. */
+/* LOCAL_INV waits: earlier requests may have to be sent again, and need the window. */
 static void test_invalidate(void)
 {
 	struct moor_mr_context entry = { .pd = htole32(PD) };
@@ -170,7 +170,7 @@ static void test_invalidate(void)
 	   window_state(key) == MOOR_MR_STATE_UNBOUND, "  and then is done");
 }
 
-/* More READs than may be asked for at once, each longer than what is answered at once. */
+/* More READs than are allowed at once, each longer than what is answered at once. */
 static void test_many_reads(void)
 {
 	const uint32_t len = 2 * SIZE;
@@ -195,7 +195,7 @@ static void test_many_reads(void)
 	   "nine READs where four are answered at once");
 }
 
-/* Who is not ready answers: however often such an answer is lost, rnr_retry 7 waits. */
+/* With rnr_retry 7 the requester waits on, however many RNR NAKs are lost. */
 static void test_not_ready_for_long(void)
 {
 	const uint64_t timeouts = w.g->nic->wire->traffic.timeouts;
@@ -218,8 +218,8 @@ static void test_not_ready_for_long(void)
 }
 
 /*
- * A NAK that tells of a gap has the requester go back. The time-out that is under way then
- * begins anew: it ends once before the requester goes back on its own.
+ * A sequence NAK makes the requester go back. The time-out under way begins anew: the
+ * requester waits for all of it before it goes back on its own.
  */
 static void test_time_after_gap(void)
 {
@@ -250,7 +250,7 @@ static void test_time_after_gap(void)
 	set_timeout(9, 7);
 }
 
-/* Unreliable: what arrives is whole and in order, and some does not. */
+/* UC: messages that arrive are whole and in order, and some do not arrive. */
 static void test_uc(void)
 {
 	uint32_t i, last = 0, came = 0, whole = 0, sent = 0;
@@ -294,7 +294,7 @@ static void test_uc(void)
 	guest_stop(w.g);
 }
 
-/* Every packet that can be written is read as the same; no other bytes are. */
+/* Every packet that can be encoded is decoded as the same; other bytes are refused. */
 static void test_codec(void)
 {
 	uint8_t bytes[4096 + PACKET_OVERHEAD], payload[4096];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who waits for a page, and how the wait ends (HWI ODP-9 to ODP-17). */
+/* Which half waits for a page, and how the wait ends (HWI ODP-9 to ODP-17). */
 #include <string.h>
 
 #include "paged.h"
@@ -26,12 +26,12 @@ static uint32_t page_of(uint32_t off)
 struct row {
 	const char *name;
 	uint8_t opcode;
-	int absent;		/* side */
+	int absent;		/* side whose memory is missing */
 	uint8_t flags;		/* of the requests */
-	uint8_t status;		/* when it cannot be had: of the send, */
+	uint8_t status;		/* of the send, if the page cannot be had */
 	uint8_t syndrome;
-	uint8_t recv_status;	/* of the receive, or 0: there is none */
-	uint8_t event;		/* and at the responder */
+	uint8_t recv_status;	/* then of the receive, or 0: there is none */
+	uint8_t event;		/* then at the responder */
 };
 
 static const struct row rows[] = {
@@ -68,7 +68,7 @@ static void begin_row(const struct row *row, bool strict, uint32_t len)
 	ring(p.g, &p.qp[0]);
 }
 
-/* @len bytes, no more than one page at a time: all arrive, nobody loses patience. */
+/* @len bytes, paged in page by page: all arrive, and no QP gives up. */
 static void test_row(const struct row *row, bool strict, uint32_t len)
 {
 	unsigned int pages = page_of(AT + len - 1) - page_of(AT) + 1, n;
@@ -115,7 +115,7 @@ static void test_failed(const struct row *row, bool strict, uint32_t pages)
 	paged_stop(&p);
 }
 
-/* It has come after all; and what failed once is no reason not to ask for others. */
+/* FAILED, though the page has come after all; other pages are still asked for. */
 static void test_failed_once(const struct row *row)
 {
 	uint32_t far = AT + 100000;
@@ -136,7 +136,7 @@ static void test_failed_once(const struct row *row)
 	paged_stop(&p);
 }
 
-/* Memory so short that no page stays longer than for another one. */
+/* Memory is so short that only the last two pages are present. */
 static void test_short_of_memory(const struct row *row, bool strict)
 {
 	uint32_t len = 50000, all = PAGED_SIZE - PAGED_OFFSET, page, last = 0;
@@ -163,7 +163,7 @@ static void test_short_of_memory(const struct row *row, bool strict)
 	paged_stop(&p);
 }
 
-/* It has been taken away again when it is looked for. */
+/* The page has been taken away again when the wait ends. */
 static void test_gone_again(const struct row *row, bool strict)
 {
 	struct moor_page_request r;
@@ -185,7 +185,7 @@ static void test_gone_again(const struct row *row, bool strict)
 	paged_stop(&p);
 }
 
-/* The MR goes while somebody waits for a page of it. */
+/* The MR is revoked while a QP waits for a page of it. */
 static void test_revoked(const struct row *row, bool strict)
 {
 	bool local = !row->absent, sends = row->opcode == MOOR_WQE_SEND;
@@ -222,10 +222,10 @@ static uint64_t *word(int side, uint32_t off)
 	return (void *)paged_at(&p, side, off);
 }
 
-/* In page 2 and aligned, as its place in memory is. */
+/* In page 2; the word is aligned in the MR and in memory. */
 #define WORD_AT		8000u
 
-/* Its result, its target, or both are missing: it is done, once. */
+/* The page of an atomic's result, of its target, or both are absent: it is done once. */
 static void test_atomic(bool strict, bool local, bool remote)
 {
 	bool good = true;
@@ -278,8 +278,8 @@ static void test_atomic_failed(bool local)
 }
 
 /*
- * A long READ meets an absent page of its own, in the third unit, when the atomic behind
- * it has been done: that answer is lost with it, and the result's page goes meanwhile.
+ * A long READ finds a local page absent, in its third unit, when the atomic behind it has
+ * been done: the atomic's answer is dropped, and its result's page goes meanwhile.
  */
 static void test_atomic_once(bool strict)
 {
@@ -309,7 +309,7 @@ static void test_atomic_once(bool strict)
 	paged_stop(&p);
 }
 
-/* What stands behind it does not pass it, and takes its turn. */
+/* Requests behind one that waits do not pass it, and follow in order. */
 static void test_order(int absent, bool strict)
 {
 	uint32_t len = 5000;
@@ -341,8 +341,8 @@ static void test_order(int absent, bool strict)
 }
 
 /*
- * A READ whose answer waits, here or there, and a WRITE to where it reads: the READ
- * may see either, the WRITE arrives, and nothing is lost or mixed up.
+ * A READ that waits for a page of either side, and a WRITE and a SEND behind it: all
+ * arrive, and nothing is lost or mixed up.
  */
 static void test_behind_a_read(int absent, bool strict)
 {
@@ -376,7 +376,7 @@ static void test_behind_a_read(int absent, bool strict)
 	paged_stop(&p);
 }
 
-/* The receive that was taken stays taken, and the next one is the next one's. */
+/* A message that waits keeps the receive that it has taken; the next gets the next. */
 static void test_same_receive(bool strict)
 {
 	struct moor_cmd_query_qp query = {
@@ -405,8 +405,8 @@ static void test_same_receive(bool strict)
 }
 
 /*
- * A SEND has met a registration, and waits for its next page: when it comes once more,
- * it meets no other (HWI RC-45).
+ * A SEND has used a registration, and waits for its next page: when the SEND goes on, it
+ * uses no other registration (HWI RC-45).
  */
 static void test_registered_anew(bool strict)
 {

@@ -350,7 +350,7 @@ static void test_receive_errors(void)
 	guest_stop(p.g);
 }
 
-/* A WRITE_IMM that is refused: the receive tells it, if one packet is all there is. */
+/* A refused WRITE_IMM: its receive fails with it if the message is one packet. */
 static void test_write_imm_refused(uint32_t len, unsigned int receives,
 				   uint32_t key_flip)
 {
@@ -415,7 +415,7 @@ static void test_peer_gone(void)
 	guest_stop(p.g);
 }
 
-/* Which queue an error is of: bit 7, whatever opcode the WQE has. */
+/* Bit 7 of an error CQE's opcode tells the queue, whatever opcode the WQE has. */
 static void test_error_opcodes(bool strict)
 {
 	unsigned int opcode, wrong = 0;
@@ -440,8 +440,8 @@ static void test_error_opcodes(bool strict)
 }
 
 /*
- * QPs that rest in ERR are looked at together, and not often: what is posted there is
- * flushed all the same, and within 100 ms (HWI DB-22).
+ * QPs that rest in ERR are looked at together, and not often: work requests that are
+ * posted there are still flushed within 100 ms (HWI DB-22).
  */
 static void test_rest(void)
 {
@@ -460,7 +460,7 @@ static void test_rest(void)
 			ok(false, "a QP in ERR");
 		settle_timers(p.g, 1);
 	}
-	/* The waits grow: in the end all are as long as they get. */
+	/* The waits between looks grow: give them time to reach the longest. */
 	settle_timers(p.g, 400);
 	for (i = 0; i < 5; i++) {
 		uint64_t deadline = nic_next_deadline(p.g->nic);
@@ -481,7 +481,7 @@ static void test_rest(void)
 	guest_stop(p.g);
 }
 
-/* One that is flushed all the time keeps nobody from being looked at. */
+/* A QP that is flushed all the time does not keep others from being looked at. */
 static void test_rest_of_others(void)
 {
 	struct moor_cmd_modify_qp cmd = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The order of writes (HWI ORD-4, ORD-9): kept without RELAXED_ORDERING and by a
- * device that is not strict; else free, but for what never passes what.
+ * device that is not strict; else free, with the exceptions of the rules.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #define ROUNDS	60
 #define RELAXED	MOOR_ACCESS_RELAXED_ORDERING
 
-/* The second QP's buffer under two keys; what the first one sends. */
+/* The second QP's buffer under two keys; the source of the first QP's writes. */
 static struct guest *g;
 static struct guest_cq cq[2];
 static struct guest_qp qp[2];
@@ -75,7 +75,7 @@ static void write_from(unsigned int which, uint32_t rkey)
 		sge(source + which * LEN, LEN, source_key));
 }
 
-/* An empty write that is signalled, and the bell. */
+/* Posts an empty write that is signalled, and rings the doorbell. */
 static bool finish(void)
 {
 	request(MOOR_WQE_WRITE, 0, 0)->flags = MOOR_WQE_FLAG_SIGNALED;
@@ -94,7 +94,7 @@ static uint32_t count_of(uint8_t value)
 	return n;
 }
 
-/* ---- what may be reordered: rounds in which the first one won somewhere ---- */
+/* ---- allowed reordering: rounds in which bytes of the first write stay ---- */
 
 static void two_writes(uint32_t key)
 {
@@ -184,7 +184,7 @@ static void test_freedom(bool strict)
 	}
 }
 
-/* ---- what never is ---- */
+/* ---- forbidden reordering ---- */
 
 static void test_not_relaxed_after_relaxed(void)
 {
@@ -211,7 +211,7 @@ static void test_atomic(void)
 		((struct moor_wqe_atomic *)(wqe + 1))->swap_add = 1;
 		add_sge(wqe, sge(source + 2 * LEN, 8, source_key));
 		n += finish() && *word == 0x4141414141414142u;
-		/* And what comes after it is not before it. */
+		/* And a later write does not pass the atomic. */
 		wqe = request(MOOR_WQE_FETCH_ADD, relaxed, buf);
 		((struct moor_wqe_atomic *)(wqe + 1))->swap_add = 1;
 		add_sge(wqe, sge(source + 2 * LEN, 8, source_key));
@@ -222,7 +222,7 @@ static void test_atomic(void)
 	ok(n == 2 * ROUNDS, "  nothing passes an atomic");
 }
 
-/* What the device reads is what it has written before. */
+/* The device's reads see its earlier writes. */
 static void test_reads(void)
 {
 	uint32_t target = make_mr(g, PD, RIGHTS | RELAXED, source + 2 * LEN, LEN);
@@ -266,7 +266,7 @@ static void test_null(void)
 	}
 }
 
-/* Writes into slot @index of a ring what looks like an old entry there. */
+/* Writes data that looks like an old entry into slot @index of a ring. */
 static struct moor_sq_wqe *write_slot(uint32_t key, uint64_t base, uint32_t index,
 				      uint32_t log_entries, uint32_t size)
 {
@@ -279,7 +279,7 @@ static struct moor_sq_wqe *write_slot(uint32_t key, uint64_t base, uint32_t inde
 	return wqe;
 }
 
-/* Data that goes where the CQE of its request will be, which comes after it. */
+/* Data goes to the place of the request's own CQE, which must come after the data. */
 static void test_completion(void)
 {
 	uint32_t size = 64u << cq[0].log_cqe, round, n = 0;
@@ -295,7 +295,7 @@ static void test_completion(void)
 	ok(n == ROUNDS, "  a CQE does not pass the data that it reports");
 }
 
-/* After an error; the event of the first message has come too. */
+/* Connects the QPs anew after an error, and drops CQEs and events. */
 static void reconnect(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -319,7 +319,7 @@ static void reconnect(void)
 		;
 }
 
-/* Till the caller puts back those that were there. */
+/* Replaces the QPs by UC ones; the caller puts the old ones back. */
 static void use_uc(uint32_t number)
 {
 	uint32_t i;
@@ -331,8 +331,8 @@ static void use_uc(uint32_t number)
 }
 
 /*
- * The same with an event: of a receive queue that makes no sense. By UC, where no CQE
- * settles things before it.
+ * The same with an event, of a receive queue with a wrong doorbell. On UC, where no CQE
+ * comes before it.
  */
 static void test_event(void)
 {
@@ -358,8 +358,8 @@ static void test_event(void)
 }
 
 /*
- * A packet that a timer brings, after which no QP has anything to do: nothing is on
- * its way any more when the NIC looks at commands, or is reset.
+ * A timer delivers a packet, after which no QP has work: none of its data is held back
+ * when the NIC looks at commands, or is reset.
  */
 static void test_late_packet(void)
 {
@@ -384,7 +384,7 @@ static void test_late_packet(void)
 	reconnect();
 }
 
-/* The NIC's own bytes, which are gone once the transfer is over. */
+/* Transfers to the NIC's own memory, which may be gone after the transfer. */
 static void test_own_bytes(void)
 {
 	static uint8_t inline_data[64] = "what came with the request";
@@ -397,7 +397,7 @@ static void test_own_bytes(void)
 	   "  nothing is held back for the NIC's own bytes");
 }
 
-/* Bytes at odd places, from odd places. */
+/* Sources and targets of every alignment. */
 static void test_alignment(void)
 {
 	uint32_t keys[2] = { ordered, relaxed }, wrong = 0, i, n;

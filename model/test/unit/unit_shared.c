@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared receive queues: connections at random, beside a reckoning of which WQE is
- * whose. Each WQE ends once, in the queue pair that took it, and in order it is taken.
+ * Shared receive queues: random traffic on several connections; the test keeps track of
+ * each WQE. Each is taken in order, and ends once, in the queue pair that took it.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #define MAX_LOG	5u
 #define NOT_HELD	~0u
 
-/* One connection; what its receiver holds, as we reckon. */
+/* One connection, and the WQE that its receiver should hold. */
 struct pair {
 	struct guest_cq send_cq, recv_cq;
 	struct guest_qp sender, receiver;
@@ -100,7 +100,7 @@ static void to_state(uint32_t qpn, enum moor_qp_state state)
 	expect(!modify(g, &cmd, qpn));
 }
 
-/* The next CQE is this one. */
+/* Expects this CQE as the next one. */
 static void came(struct guest_cq *cq, uint8_t status, uint32_t index)
 {
 	struct moor_cqe cqe;
@@ -154,7 +154,7 @@ static void last_wqe(const struct pair *p)
 	told++;
 }
 
-/* To ERR with the receiver, mostly; then both anew. */
+/* Brings the receiver to ERR, mostly; then connects both QPs anew. */
 static void begin_again(struct pair *p)
 {
 	if (below(4)) {
@@ -177,7 +177,7 @@ static void begin_again(struct pair *p)
 	p->connected = true;
 }
 
-/* Another ring, with what is posted in its new places. */
+/* Gives the SRQ another ring, with the posted WQEs in their new places. */
 static void move(void)
 {
 	struct moor_cmd_modify_srq cmd = {

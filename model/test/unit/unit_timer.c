@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Timers end in order, once, and not when stopped. */
+/* Timers end in order and once; stopped ones do not. */
 #include <stdlib.h>
 
 #include "base/timer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Page requests as such: tokens, both halves, who goes while waiting, EQ 1 (HWI 6.10). */
+/* Page requests: tokens, both halves, QPs that go while waiting, EQ 1 (HWI 6.10). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static bool refused(uint32_t token, uint8_t status, uint8_t why, uint32_t at)
 	return paged_answer(&p, token, status) == why && p.g->cpl.detail == at;
 }
 
-/* What no request bears, in whichever bit it differs, lets nobody go. */
+/* A token that differs from the request's in any bit ends no wait. */
 static void test_tokens(int absent)
 {
 	struct moor_page_request r;
@@ -77,7 +77,7 @@ static void test_tokens(int absent)
 	paged_stop(&p);
 }
 
-/* Tokens of one half do not come back soon. */
+/* Tokens of a half are not reused soon. */
 static void test_tokens_differ(void)
 {
 	struct moor_page_request r;
@@ -133,7 +133,7 @@ static void end_qp(unsigned int qp, enum end end)
 	settle_timers(p.g, 100);
 }
 
-/* The QP that waits goes: its token is dead; who waited for it finds silence. */
+/* The QP that waits goes: its token is dead, and its peer gets no answer. */
 static void test_waiter_goes(int absent, enum end end)
 {
 	struct moor_page_request r;
@@ -155,7 +155,7 @@ static void test_waiter_goes(int absent, enum end end)
 	paged_stop(&p);
 }
 
-/* The requester goes whose packet the responder did not take: that waits all the same. */
+/* A requester goes whose packet the responder has held up: the responder still waits. */
 static void test_held_goes(enum end end)
 {
 	struct moor_page_request r, other;
@@ -172,7 +172,7 @@ static void test_held_goes(enum end end)
 	paged_stop(&p);
 }
 
-/* A requester is held by a responder that is connected to another one meanwhile. */
+/* A requester is held up by a responder that is connected to another QP meanwhile. */
 static void test_connected_elsewhere(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -191,7 +191,7 @@ static void test_connected_elsewhere(void)
 	paged_stop(&p);
 }
 
-/* Each half of a QP waits for itself, in whatever order they are let go. */
+/* The halves of a QP wait independently, and can go on in either order. */
 static void test_both_halves(bool requester_first, bool self)
 {
 	struct moor_page_request a, b;
@@ -255,7 +255,7 @@ static void test_both_halves(bool requester_first, bool self)
 	paged_stop(&p);
 }
 
-/* A QP of our own pair: number @i of those that are made here, to itself. */
+/* Makes QP number @i of the test's own, connected to itself. */
 static void make_lone_qp(struct guest_qp *qp, unsigned int i)
 {
 	if (make_qp(p.g, qp, 0x8100 + i, PAGED_PD, &p.cq[0], &p.cq[0]))
@@ -288,7 +288,7 @@ static void test_eq_full(enum end end)
 		make_lone_qp(&qp[i], i);
 		post_lone(&qp[i], i, i + 1);
 	}
-	/* QP 20, whose request is kept back, does not wait for it to come. */
+	/* QP 20, whose request is kept back, goes before the request is written. */
 	p.qp[0] = qp[20];
 	end_qp(0, end);
 	if (end == TO_ERR)
@@ -326,7 +326,7 @@ static void test_no_eq(void)
 	paged_stop(&p);
 }
 
-/* How many fields are not those of the request that the requester of QP 0 has sent. */
+/* How many fields differ from the true request of QP 0's requester. */
 static unsigned int lies_of(const struct moor_page_request *r)
 {
 	const struct half *half = &qp_find(p.g->nic, p.qp[0].qpn)->req.half;
@@ -337,7 +337,7 @@ static unsigned int lies_of(const struct moor_page_request *r)
 	       (r->length != 64) + (r->phase != 1);
 }
 
-/* A NIC that lies tells one wrong thing of a request, and goes by the truth. */
+/* A lying NIC writes one wrong field into a request, and accepts the true token. */
 static void test_lies(void)
 {
 	const struct moor_page_request *entry;
@@ -362,7 +362,7 @@ static void test_lies(void)
 	ok(good == 50, "%u requests of 50 lie in one field", good);
 }
 
-/* Neither another QP nor a command waits for who waits. */
+/* Neither another QP nor a command waits for the half that waits. */
 static void test_others_go_on(int absent)
 {
 	struct moor_page_request r;
@@ -385,7 +385,7 @@ static void test_others_go_on(int absent)
 	paged_stop(&p);
 }
 
-/* What has begun belongs to the drain. */
+/* SQD: a request that waits for a page has to end before the queue is drained. */
 static void test_sqd(void)
 {
 	struct moor_cmd_modify_qp cmd = {
@@ -411,7 +411,7 @@ static void test_sqd(void)
 	paged_stop(&p);
 }
 
-/* Through a window it is the MR's page, by its key and its address. */
+/* An access through a window requests the MR's page, by the MR's key and address. */
 static void test_window(void)
 {
 	uint32_t mw = NIC_MR_CONSUMER_FIRST << 16 | 0x4200;
@@ -452,7 +452,7 @@ static void test_uc(uint8_t opcode, int absent)
 
 	start(MOOR_QP_UC);
 	all_in(!absent);
-	paged_in(&p, absent, 0, 2, true);	/* its beginning */
+	paged_in(&p, absent, 0, 2, true);	/* the message's beginning */
 	if (takes)
 		paged_recv(&p, 1, AT, len);
 	paged_post(&p, opcode, 2, AT, AT, len);
@@ -474,7 +474,7 @@ static void test_uc(uint8_t opcode, int absent)
 	paged_stop(&p);
 }
 
-/* On a port that carries bytes nobody keeps a packet: RNR NAKs, or asked again. */
+/* A port that carries bytes keeps no packet: RNR NAKs, or requests are sent again. */
 static void test_wire(uint8_t opcode, int absent, const char *impaired)
 {
 	static const struct impairment none, lossy = {
@@ -489,7 +489,7 @@ static void test_wire(uint8_t opcode, int absent, const char *impaired)
 	start(MOOR_QP_RC);
 	if (!port_impair(p.g->nic, impaired ? &lossy : &none))
 		abort();
-	/* Where nothing is lost none is asked for twice. */
+	/* Without loss nothing has to be sent again because of a time-out. */
 	paged_retries(&p, impaired ? 7 : 0, 7);
 	all_in(!absent);
 	paged_recv(&p, 1, AT, len);
@@ -501,7 +501,7 @@ static void test_wire(uint8_t opcode, int absent, const char *impaired)
 		if (!paged_request(&p, &r))
 			continue;
 		n++;
-		/* The host takes its time. */
+		/* The host is slow. */
 		settle_timers(p.g, 50);
 		paged_in(&p, absent, (uint32_t)(r.addr - paged_addr(absent, 0) +
 						PAGED_OFFSET) / 4096, 1, true);

@@ -18,7 +18,7 @@ static uint8_t walk(const struct xlat *x, uint64_t byte, struct xlat_leaf *leaf)
 	struct xlat_leaf again;
 	uint8_t syndrome = xlat_walk(g->nic, x, byte, leaf, &node);
 
-	/* Once more by way of the node that was found. */
+	/* Walk again from the node that was found. */
 	if (!syndrome && (xlat_walk(g->nic, x, byte, &again, &node) ||
 			  again.addr != leaf->addr ||
 			  again.size != leaf->size ||

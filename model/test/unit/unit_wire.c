@@ -15,7 +15,7 @@ static struct guest_cq cq[2];
 static struct guest_qp qp[2];
 static uint64_t buf[2];
 static uint32_t key[2];
-/* What the NIC sent: how often, and the last one. */
+/* Packets that the NIC sent: how many, and the last one. */
 static unsigned int sent;
 static uint8_t sent_opcode, sent_syndrome;
 static uint32_t sent_psn;
@@ -41,7 +41,7 @@ static const struct port wire = {
 
 static void start(uint8_t type)
 {
-	/* What is not answered is not sent again by itself. */
+	/* Without a time-out, unanswered packets are not sent again. */
 	struct moor_cmd_modify_qp no_timer = { .mask = MOOR_QP_ATTR_TIMEOUT };
 	int i;
 
@@ -75,7 +75,7 @@ static void post(uint8_t opcode)
 	ring(g, &qp[0]);
 }
 
-/* The peer of QP @to says so. */
+/* QP @to receives a packet of its peer. */
 static void receive(unsigned int to, const struct packet *p, uint8_t *payload)
 {
 	const struct gid_entry *own = &g->nic->gids->entry[0];
@@ -112,8 +112,8 @@ static void test_reserved_bit(void)
 }
 
 /*
- * UC: a WRITE with immediate whose key is wrong tells nobody, but finds the receive
- * malformed. That has not become better when the next message takes it.
+ * UC: a WRITE with immediate and a wrong key is dropped silently, but has found the
+ * receive malformed. The next message that takes the receive finds that, too.
  */
 static void test_malformed_receive(void)
 {

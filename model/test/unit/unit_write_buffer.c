@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Posted writes on their way (HWI MR-7): in any order, but for what barriers say. */
+/* Posted writes on their way (HWI MR-7): in any order that the barriers allow. */
 #include <string.h>
 
 #include "guest.h"
@@ -10,7 +10,7 @@
 #define WORDS		(2 * ENTRY_WORDS)
 #define ROUNDS		200
 #define FULL		0x0123456789abcdefull
-/* Not to wait for ever for what does not come. */
+/* Limit of a wait for writes that do not come. */
 #define MAX_TURNS	100000
 
 static uint64_t target[WORDS];
@@ -31,7 +31,7 @@ static void write_word(struct write_buffer *wb, unsigned int word)
 	write_buffer_add(wb, 8 * word, &value, sizeof(value));
 }
 
-/* As a driver does: the body, in one wide store here, and the valid word. */
+/* As a driver does: the body, here in one wide store, then the valid word. */
 static void publish(struct write_buffer *wb, unsigned int entry)
 {
 	uint64_t body[ENTRY_WORDS - 1] = {};
@@ -53,7 +53,7 @@ static bool whole(void)
 	return true;
 }
 
-/* What came is what the barriers allow to have come. */
+/* Do the barriers allow the words that have arrived? */
 static bool allowed(void)
 {
 	unsigned int first = arrived(1, ENTRY_WORDS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Extended reliable connections (HWI 12.6) on a port that loses packets and worse: every
- * message arrives once, at the SRQ that it names; and what names it in packets.
+ * message arrives once, at the SRQ that it names; and the SRQ's number in packets.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define INI		0x5009u
 #define TGT		0x600bu
 
-/* Beside what world_start() has: two SRQs, of which the rings alone are here. */
+/* In addition to world_start(): XRC QPs, and two SRQs; @srq has only their rings. */
 static struct {
 	struct guest_qp ini, tgt, srq[2];
 	struct guest_cq cq[2];
@@ -124,7 +124,7 @@ static void post_for(unsigned int to, enum op op, uint32_t slice, uint32_t len)
 	}
 }
 
-/* Its receive has come to the SRQ's CQ, as the SRQ's. */
+/* Has the message's receive come to the SRQ's CQ, with the SRQ's cookie? */
 static bool came_to(unsigned int to, uint32_t slice, uint32_t len)
 {
 	struct moor_cqe cqe;
@@ -135,7 +135,7 @@ static bool came_to(unsigned int to, uint32_t slice, uint32_t len)
 	       le32toh(cqe.cookie) == COOKIE(to);
 }
 
-/* A message each, for either SRQ; all in flight at once. Return: true when all is well. */
+/* BATCH messages for either SRQ, all in flight at once. Return: true when all is well. */
 static bool batch(void)
 {
 	uint32_t len[BATCH], to[BATCH], i;
@@ -179,7 +179,7 @@ static void test_impaired(const char *how)
 	guest_stop(w.g);
 }
 
-/* Behind the BTH of what asks (IBA 9.8.3): eight bits that are reserved, then the number. */
+/* Behind the BTH of requests (IBA 9.8.3): eight reserved bits, then the SRQ's number. */
 static bool is_named(uint8_t opcode)
 {
 	struct packet p = {
@@ -208,7 +208,7 @@ static bool is_named(uint8_t opcode)
 	    memcmp(bytes + (packet_form(&p)->headers & PACKET_HAS_FETH ? 20 : 16),
 		   address, sizeof(address)))
 		return false;
-	/* RC's is the same without it. */
+	/* RC's packet is the same without the SRQ's number. */
 	p.opcode = opcode;
 	without = packet_encode(&p, address, plain);
 	return len == without + more &&
