@@ -3,7 +3,7 @@
 
 #include "datagrams.h"
 
-/* As host_begin() sets the first one. */
+/* GIDs of the table; host_begin() sets the first one. */
 static const uint8_t gids[][16] = {
 	[GID_INDEX] = { 0xfe, 0x80, [15] = 1 },
 	[V1_INDEX] = { 0xfe, 0x80, [8] = 0x02, [15] = 2 },

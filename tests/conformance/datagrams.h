@@ -9,11 +9,11 @@
 #define UD_MTU		3		/* 1024 bytes */
 #define UD_MAX		(128u << UD_MTU)
 
-/* Entries of the GID table, beside GID_INDEX: of type ROCE_V2 that one. */
+/* Entries of the GID table, beside GID_INDEX, which is of type ROCE_V2. */
 #define V1_INDEX	1u
 #define IPV4_INDEX	2u
 
-/* A sender, or more, and receivers: QP 0 sends, the others are there for it. */
+/* QP 0 sends; the other QPs are receivers, or further senders. */
 #define UD_QPS		3u
 
 struct datagrams {
@@ -24,7 +24,7 @@ struct datagrams {
 	struct moor_wqe_ud to;	/* QP 1 */
 };
 
-/* In RTS, each with a CQ, a buffer, and QKEY; the three GIDs are set. */
+/* Makes the QPs, in RTS, each with a CQ, a buffer, and QKEY; sets the three GIDs. */
 void make_datagrams(struct datagrams *d);
 void make_ud_qp(struct qp *qp, const struct cq *cq);
 void start_ud_qp(const struct qp *qp, uint32_t qkey);
@@ -33,14 +33,14 @@ const uint8_t *gid_of(unsigned int index);
 
 /* A SEND of @len bytes of QP 0's buffer, to d->to. */
 struct send_wr datagram(const struct datagrams *d, uint64_t wr_id, uint32_t len);
-/* It is sent; whatever becomes of it, that is a success. */
+/* Sends a datagram: its CQE is a success, whether it arrives or not. */
 void send_datagram(struct datagrams *d, uint32_t len);
 void recv_datagram(struct datagrams *d, unsigned int i, uint64_t wr_id,
 		   uint32_t room);
-/* The next CQE of QP @i is of a message of @len bytes, and these are there. */
+/* Expects the CQE of a message of @len bytes at QP @i, and its data in the buffer. */
 struct moor_cqe expect_datagram(struct datagrams *d, unsigned int i,
 				uint64_t wr_id, uint32_t len);
-/* Nothing has come of what was sent, and no QP has failed. */
+/* The datagram has not arrived at QP @i, and no QP has failed. */
 void expect_dropped(struct datagrams *d, unsigned int i);
 
 #endif /* CONFORMANCE_DATAGRAMS_H */

@@ -31,7 +31,7 @@ static int memory_fd = -1;
 static int irq_fd[MAX_VECTORS];
 static unsigned int num_irqs;
 
-/* What dma_restore() has to undo. */
+/* Changes that dma_restore() has to undo. */
 static struct change {
 	uint64_t addr, size;
 	bool hole;
@@ -298,7 +298,7 @@ uint32_t config_capability(uint8_t id)
 	uint32_t where = config_read8(PCI_CAPABILITY_LIST) & ~3u;
 	unsigned int i;
 
-	/* 48 of them fill the space: then the list goes in circles. */
+	/* 48 capabilities fill the space: a longer list goes in circles. */
 	for (i = 0; where && i < 48; i++) {
 		if (config_read8(where) == id)
 			return where;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The device as its platform sees it: BARs, configuration space, interrupts, and
- * the memory that it may do DMA to. Values are little-endian, as this host is.
+ * the memory for its DMA. Values are little-endian, as this host is.
  */
 #ifndef CONFORMANCE_DEVICE_H
 #define CONFORMANCE_DEVICE_H
@@ -23,7 +23,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define NOWHERE		0x700000000000ull
 
 /**
- * struct device - what is read from it once; nothing of this is assumed
+ * struct device - the device's registers, read once; nothing of this is assumed
  * @features:	FEATURES, and so on for the other registers
  * @num_keys:	entries of the context table
  * @nonce_bits:	bits of a key below the index
@@ -48,7 +48,7 @@ extern struct device dev;
 void device_attach(const char *socket_path);
 void device_detach(void);
 
-/* Anew, as after a client of before has gone. */
+/* Connects anew, as a second client after the first has gone. */
 void device_reattach(void);
 
 /* BAR0. */
@@ -57,7 +57,7 @@ uint64_t reg_read64(uint32_t offset);
 void reg_write(uint32_t offset, uint32_t value);
 void reg_write64(uint32_t offset, uint64_t value);
 
-/* BARs 2 and 4: by a store where the device lets them be mapped. */
+/* BARs 2 and 4: by loads and stores where the device lets them be mapped. */
 uint64_t bar_read64(unsigned int bar, uint64_t offset);
 void bar_write64(unsigned int bar, uint64_t offset, uint64_t value);
 bool bar_is_mapped(unsigned int bar, uint64_t offset);
@@ -68,7 +68,7 @@ uint8_t config_read8(uint32_t offset);
 void config_write32(uint32_t offset, uint32_t value);
 void config_write16(uint32_t offset, uint16_t value);
 
-/* Return: its offset in the configuration space, or 0. */
+/* Return: the capability's offset in the configuration space, or 0. */
 uint32_t config_capability(uint8_t id);
 void bus_master(bool on);
 
@@ -79,12 +79,12 @@ unsigned int interrupts(unsigned int vector);
 void device_flr(void);
 void device_platform_reset(void);
 
-/* The memory behind a DMA address of it. */
+/* The test's pointer to a DMA address of the memory. */
 void *at(uint64_t dma);
 
 /*
- * More mappings, of the memory once more, and holes in it; dma_restore() undoes
- * them. @offset is of the memory; @writable: the device may write there.
+ * Maps part of the memory at further addresses, or unmaps parts; dma_restore() undoes
+ * both. @offset is in the memory; @writable: the device may write there.
  */
 void dma_map(uint64_t addr, uint64_t size, uint64_t offset, bool writable);
 void dma_unmap(uint64_t addr, uint64_t size);

@@ -11,8 +11,8 @@
 #define RESET_NS	1000000000ull
 
 /*
- * How long a device is given to come to rest: one that dozes says when it does,
- * unless a timer keeps it busy; another one says nothing.
+ * Time for a device to come to rest: DOZE_NS for a device that dozes, which shows it
+ * unless a timer keeps the device busy; REST_NS for any other.
  */
 #define DOZE_NS		30000000ull
 #define REST_NS		3000000ull
@@ -35,8 +35,8 @@ static struct {
 } host;
 
 /*
- * A device that is a program needs a processor to answer, perhaps this one; what
- * waits for a moment gets it back sooner than what has used up its slice.
+ * A device that is a program needs a processor to answer, perhaps this one. A task that
+ * sleeps for a moment gets it back sooner than a task that has used up its slice.
  */
 void breathe(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A driver's moves: memory, rings, commands, events, context entries. Everything
- * belongs to the case that runs; the next one begins with a device after reset.
+ * The driver's part: memory, rings, commands, events, context entries. Everything
+ * belongs to the case that runs; the next case begins with a device after reset.
  */
 #ifndef CONFORMANCE_HOST_H
 #define CONFORMANCE_HOST_H
@@ -9,7 +9,7 @@
 #include "device.h"
 #include "suite.h"
 
-/* What every case may count on. */
+/* Values that every case may use. */
 #define PD		5u
 #define OTHER_PD	6u
 #define GID_INDEX	0u
@@ -22,11 +22,11 @@
 #define RING		(1u << LOG_RING)
 #define LOG_EQE		4u
 
-/* What is due comes within this time, on a slow machine too. */
+/* Limit of a wait, long enough for a slow machine. */
 #define DUE_NS		5000000000ull
 #define WATCH_NS	5000000ull
 
-/* Waits for @condition; its value in the end. */
+/* Waits for @condition; evaluates to its last value. */
 #define wait_until(condition)						\
 	({								\
 		uint64_t wait_end = now_ns() + DUE_NS;			\
@@ -37,7 +37,7 @@
 		wait_met;						\
 	})
 
-/* The same, for a look at what may last for microseconds only: not asleep at first. */
+/* The same, for conditions that may last only microseconds: does not sleep at first. */
 #define watch_until(condition)						\
 	({								\
 		uint64_t watch_end = now_ns() + WATCH_NS;		\
@@ -48,7 +48,7 @@
 		watch_met || wait_until(condition);			\
 	})
 
-/* Lets others have the processor. */
+/* Lets other tasks have the processor. */
 void breathe(void);
 
 /* ---- the function ---- */
@@ -75,7 +75,7 @@ bool is_filled(uint64_t addr, uint64_t size, unsigned int seed);
 bool is_all(uint64_t addr, uint64_t size, uint8_t byte);
 bool same(uint64_t a, uint64_t b, uint64_t size);
 
-/* Until the device has nothing more to do of what was asked before. */
+/* Waits until the device has done all that was asked before. */
 void settle(void);
 
 /* ---- doorbells ---- */
@@ -83,7 +83,7 @@ void settle(void);
 /* Slot number @slot counts through the pages, as a command names it. */
 void store_slot(uint32_t slot, uint64_t value);
 
-/* What a ringer of a queue does (HWI 5.2). */
+/* Rings a queue's doorbell: store, then kick if need be (HWI 5.2). */
 void ring_slot(uint32_t slot, uint64_t value);
 void kick(uint32_t slot);
 bool dozing(void);
@@ -97,10 +97,10 @@ uint32_t take_kernel_slot(void);
 /* The answer to the last command. */
 extern struct moor_cpl answer;
 
-/* Carries it out. Return: its status; the case ends if there is none. */
+/* Has a command carried out. Return: its status; without one the case ends. */
 uint8_t command(const void *cmd, size_t size);
 
-/* Issue it, and wait for the next completion, apart. Return: the tag. */
+/* Issues a command without waiting for its completion. Return: the tag. */
 uint16_t issue(const void *cmd, size_t size);
 bool poll_completion(struct moor_cpl *cpl);
 void wait_completion(struct moor_cpl *cpl);
@@ -114,7 +114,7 @@ void wait_completion(struct moor_cpl *cpl);
 		     (cmd).hdr.opcode, must_status, answer.detail);	\
 	})
 
-/* It is refused with @status, and the completion names @field or none. */
+/* The command is refused with @wanted; the completion names @field, or no field. */
 #define refused(cmd, wanted, field, ...)				\
 	refused_at(__FILE__, __LINE__, &(cmd), sizeof(cmd), wanted,	\
 		   offsetof(__typeof__(cmd), field), __VA_ARGS__)
@@ -127,16 +127,16 @@ uint8_t nop(void);
 /* ---- events ---- */
 
 void make_eq(uint32_t eqn, unsigned int log_eqe, unsigned int vector);
-/* Where the next one will be. */
+/* The place of the next event. */
 uint64_t next_event_place(uint32_t eqn);
 bool next_event(uint32_t eqn, struct moor_eqe *eqe);
 bool wait_event(uint32_t eqn, struct moor_eqe *eqe);
 
-/* The next event of EQ 0 is this one; or there is none, after a settle(). */
+/* Expects this event as the next of EQ 0; or that none comes, after a settle(). */
 void expect_event(uint8_t type, uint32_t number);
 void expect_no_event(uint32_t eqn);
 
-/* Takes all events there are. */
+/* Consumes all events of an EQ. */
 void drop_events(uint32_t eqn);
 unsigned int eq_vector(uint32_t eqn);
 
@@ -168,7 +168,7 @@ uint32_t make_window(uint32_t pd, unsigned int type);
 #define UNKNOWN	2u
 unsigned int revoke(uint32_t key);
 
-/* Under the same key: the memory stays, the registration is another one. */
+/* Revokes a key and registers memory under it again: a new registration. */
 void register_anew(uint32_t key, uint32_t pd, uint32_t access, uint64_t addr,
 		   uint64_t len);
 

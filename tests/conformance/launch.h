@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A moor-nic of one's own, for who names no device. */
+/* A moor-nic of the suite's own, if the user names no device. */
 #ifndef CONFORMANCE_LAUNCH_H
 #define CONFORMANCE_LAUNCH_H
 
@@ -10,8 +10,8 @@
 const char *launch_nic(const char *program, char *const *options);
 
 /*
- * Ends it and removes the folder. Return: whether it was still there, and ended
- * as it should.
+ * Ends the program and removes the folder. Return: whether the program was still
+ * running, and ended as it should.
  */
 bool launch_end(void);
 

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 		launched = true;
 	}
 
-	/* Moments of waiting are short. */
+	/* Let short sleeps be short. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	device_attach(socket);
 	good = measure ? measure_nic() : suite_run(only, first);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The NIC alone: how long from a doorbell to its completion, how many messages
- * and how many bytes a second. Nothing but the NIC works meanwhile, and whoever
- * waits spins.
+ * The NIC alone: the time from a doorbell to the completion, messages and bytes per
+ * second. Only the NIC works meanwhile; this program waits by spinning.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@
 
 /* QPs with the shortest queues. */
 #define MANY		16000u
-#define SPACE		2048u	/* of both queues of one */
-#define OTHERS		16u	/* that have indices already */
+#define SPACE		2048u	/* of both queues of a QP */
+#define OTHERS		16u	/* room for QPs that have indices already */
 
 static int compare(const void *a, const void *b)
 {
@@ -48,8 +47,8 @@ static bool spin_cqe(struct cq *cq)
 }
 
 /*
- * By the QPs in turn, which share a CQ. Each has a message before: the first one of all has
- * the host's kernel find a page for its queue.
+ * Latency of messages on QPs in turn, which share a CQ. Each QP has sent one before: with
+ * the very first the host's kernel finds a page for the queue.
  */
 static bool latency(const char *what, struct qp *qp, unsigned int num_qp,
 		    struct cq *cq, const struct send_wr *wr)
@@ -95,7 +94,7 @@ static void command_latency(void)
 	report("read of a register", ns, ROUNDS);
 }
 
-/* Each is connected to itself. Return: how many, with all that the device has room for. */
+/* Makes QPs, connected to themselves. Return: how many the device has room for. */
 static unsigned int make_many(struct qp *qp, struct cq *cq)
 {
 	unsigned int num = MANY, i;
@@ -122,8 +121,8 @@ static unsigned int make_many(struct qp *qp, struct cq *cq)
 }
 
 /*
- * What resting QPs cost the one that works, and what a QP costs that has rested; beside
- * @alone once more, since the host may have put the two programs elsewhere by now.
+ * The cost of resting QPs for a QP that works, and of QPs that have rested. @alone is
+ * measured again first, since the host may have moved the two programs by now.
  */
 static bool latency_of_many(struct qp *alone, struct cq *cq, const struct send_wr *wr)
 {
@@ -146,7 +145,7 @@ static bool latency_of_many(struct qp *alone, struct cq *cq, const struct send_w
 	return latency(what, qp, num, cq, wr);
 }
 
-/* Half a queue at a time, of which the last gives a CQE; two under way. */
+/* Posts half a queue at a time, the last WQE with a CQE; two halves are under way. */
 static bool rate(const char *what, struct pair *p, struct send_wr wr, uint32_t bytes)
 {
 	uint64_t started = now_ns(), took;

@@ -3,7 +3,7 @@
 
 #include "paged.h"
 
-/* Retries of traffic.c are over after some two milliseconds. */
+/* Longer than the retries of traffic.c, which take some two milliseconds. */
 #define PATIENCE_NS	10000000ull
 
 uint64_t paged_addr(unsigned int side, uint64_t off)

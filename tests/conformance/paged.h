@@ -8,7 +8,7 @@
 #define PAGES		16u
 #define PAGED_RIGHTS	(ALL_RIGHTS | MOOR_ACCESS_ON_DEMAND)
 
-/* @pages: filled with seeds 1 and 2. The MRs have them from paged_addr(side, 0) on. */
+/* @pages: filled with seeds 1 and 2; the MRs have them at paged_addr(side, 0). */
 struct paged {
 	struct pair pair;
 	uint64_t pages[2];
@@ -16,7 +16,7 @@ struct paged {
 	uint32_t key[2];
 };
 
-/* RC; with EQ 1, and no page present. */
+/* Makes RC QPs and EQ 1; no page is present. */
 void make_paged(struct paged *p);
 void make_paged_type(struct paged *p, uint8_t type);
 uint64_t paged_addr(unsigned int side, uint64_t off);
@@ -34,14 +34,14 @@ void paged_post(struct paged *p, uint8_t opcode, uint64_t wr_id, uint64_t local,
 		uint64_t remote, uint32_t len);
 void paged_recv(struct paged *p, uint64_t wr_id, uint64_t off, uint32_t len);
 
-/* The next request, which has to come, is for byte @off of @side, by this half. */
+/* Expects a page request for byte @off of @side, by this half of QP @qp. */
 struct moor_page_request expect_request(struct paged *p, unsigned int side,
 					uint64_t off, unsigned int qp,
 					uint8_t flags);
 uint8_t answer_request(uint32_t token, uint8_t status);
 void must_answer(uint32_t token, uint8_t status);
 
-/* Longer than any time-out of a QP; nothing completes meanwhile. */
+/* Waits longer than any time-out of a QP; nothing may complete meanwhile. */
 void while_it_waits(struct paged *p);
 
 #endif /* CONFORMANCE_PAGED_H */

@@ -3,7 +3,7 @@
 
 #include "shared.h"
 
-/* A number not used yet, with bits above the index. */
+/* An SRQ number that was not used yet, with bits above the index. */
 static uint32_t take_srqn(void)
 {
 	static uint32_t next;
@@ -72,7 +72,7 @@ void put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
 		memcpy(wqe + sizeof(head), sge, num_sge * sizeof(*sge));
 }
 
-/* Nobody kicks for it either. */
+/* As for receive queues, there is no kick. */
 void ring_shared(const struct srq *srq)
 {
 	store_slot(srq->slot, srq->producer);

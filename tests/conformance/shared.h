@@ -14,13 +14,13 @@ struct srq {
 	uint32_t producer;
 };
 
-/* The command that creates @srq, with a ring of its own; send it, or change it. */
+/* The command that creates @srq, with a new ring; to be sent, or changed before. */
 struct moor_cmd_create_srq srq_command(struct srq *srq);
 void make_srq(struct srq *srq);
 uint8_t modify_srq(const struct srq *srq, uint32_t mask, uint32_t limit);
 struct moor_cpl_query_srq query_srq(const struct srq *srq);
 
-/* Into the next slot, without ringing. */
+/* Writes a WQE into the next slot, without ringing. */
 void put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
 		unsigned int num_sge);
 void ring_shared(const struct srq *srq);
@@ -47,9 +47,9 @@ void send_shared(struct sharing *s, unsigned int i, uint32_t len, uint8_t status
 /* The receive of WQE @index has come to receiver @i, as @wr_id. */
 void came_shared(struct sharing *s, unsigned int i, uint64_t wr_id, uint32_t index,
 		 uint32_t len);
-/* Sender @i ends half-way: its receiver holds the WQE that it has taken. */
+/* Sender @i fails half-way through a SEND: its receiver holds a WQE. */
 void abandon_shared(struct sharing *s, unsigned int i);
-/* Both ends anew. */
+/* Resets both ends and connects them anew. */
 void reconnect_shared(struct sharing *s, unsigned int i);
 
 #endif /* CONFORMANCE_SHARED_H */

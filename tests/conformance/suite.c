@@ -10,7 +10,7 @@
 
 #define ABOUT_SIZE	160
 
-/* Of the document: made from it when the suite is built. */
+/* The document's rules: made from it when the suite is built. */
 static const struct rule {
 	const char *name;
 	char binds;			/* D, d or S */
@@ -23,7 +23,7 @@ static const struct rule {
 
 #define NUM_RULES	(sizeof(rules) / sizeof(rules[0]))
 
-/* Rules that bind the device and that no client of vfio-user can see. */
+/* Rules that bind the device, but that no client of vfio-user can check. */
 static const struct {
 	const char *name, *reason;
 } unseen[] = {

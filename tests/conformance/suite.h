@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cases, what they expect, and the rules of the hardware interface that they
- * hold the device against.
+ * Cases, what they expect, and the rules of the hardware interface that they check.
  */
 #ifndef CONFORMANCE_SUITE_H
 #define CONFORMANCE_SUITE_H
@@ -11,10 +10,10 @@
 
 /**
  * struct test_case - one line of TAP
- * @name:	what is shown to be so
- * @rules:	the rules it is about, separated by spaces
- * @needs:	bits of FEATURES, one of which it takes; 0: none
- * @run:	begins with a device that has just been reset and set up
+ * @name:	what the case shows
+ * @rules:	the rules that it checks, separated by spaces
+ * @needs:	bits of FEATURES, one of which the device must have; 0: none
+ * @run:	the case; begins with a device that has just been reset and set up
  */
 struct test_case {
 	const char *name;
@@ -30,7 +29,7 @@ void register_case(struct test_case *c);
 /* A bit of FEATURES. */
 #define HAS(feature)	MOOR_FEATURE_##feature
 
-/* TEST_CASE(function, "what is so", "its rules", features) { ... } */
+/* TEST_CASE(function, "what it shows", "its rules", features) { ... } */
 #define TEST_CASE(fn, what, rule_list, features)				\
 	static void fn(void);						\
 	static void __attribute__((constructor)) register_##fn(void)	\
@@ -45,8 +44,8 @@ void register_case(struct test_case *c);
 	static void fn(void)
 
 /*
- * expect() remembers that the case has failed and goes on; need() gives it up,
- * for want of what the rest stands on. Both return whether all is well.
+ * expect() records that the case has failed and goes on; need() ends the case, because
+ * the rest depends on @ok. Both return @ok.
  */
 #define expect(ok, ...)	expect_at(__FILE__, __LINE__, ok, __VA_ARGS__)
 #define need(ok, ...)	need_at(__FILE__, __LINE__, ok, __VA_ARGS__)
@@ -56,20 +55,20 @@ bool expect_at(const char *file, int line, bool ok, const char *fmt, ...)
 bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* What the expectations that follow are about; NULL: nothing in particular. */
+/* Sets the subject of the expectations that follow; NULL: none. */
 void about(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The device cannot be tested, or not any longer. */
+/* Ends the suite: the device cannot be tested, or not any longer. */
 void bail_out(const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 1, 2)));
 
 /*
- * Runs the cases whose name, file or rules contain @only (NULL: all), with
- * @till_failure to the first that fails. Return: whether none did.
+ * Runs the cases whose name, file or rules contain @only (NULL: all); @till_failure:
+ * up to the first that fails. Return: whether none failed.
  */
 bool suite_run(const char *only, bool till_failure);
 
-/* One line for each rule: with what result, or why none. */
+/* Prints a line for each rule: its result, or why there is none. */
 void suite_rule_table(void);
 void suite_list_cases(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What every access is checked for, and in which order (HWI 6.3). */
+/* The checks of every access, and their order (HWI 6.3). */
 #include <string.h>
 
 #include "traffic.h"
@@ -58,7 +58,7 @@ TEST_CASE(bounds, "the first and the last byte, and none beside them",
 
 TEST_CASE(wrapping_bounds, "bounds are computed without wrap-around", "ACC-12", 0)
 {
-	/* The MR's own addresses: at both ends of what there is. */
+	/* The MR's own addresses: at both ends of the address space. */
 	static const uint64_t iovas[] = { 0, ~0ull - LEN + 1 };
 	struct moor_mr_context e;
 	struct pair p;
@@ -151,7 +151,7 @@ TEST_CASE(zero_length, "a zero-length access touches nothing, and any key will d
 	expect_remote(&p, MOOR_WQE_READ, 0xdead, NOWHERE, 0, false);
 	about(NULL);
 
-	/* An SGE of nothing beside others. */
+	/* An SGE of length 0 beside others. */
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = MOOR_WQE_WRITE, .remote = p.buf[1], .rkey = p.key[1],
 		.num_sge = 2, .sge = {
@@ -263,7 +263,7 @@ TEST_CASE(scattered, "what lies side by side for DMA need not in memory", "ACC-1
 		       "page %u", i);
 }
 
-/* In every place: each SGE of several, of a request and of a receive. */
+/* An error in each SGE of several, of a request and of a receive. */
 TEST_CASE(every_sge, "each SGE is checked, not the first alone", "ACC-1 RC-2 RC-9", 0)
 {
 	struct moor_sge good, bad, sge[3];

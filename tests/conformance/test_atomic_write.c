@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* ATOMIC_WRITE: its eight bytes, and what they are checked for (HWI 12.7). */
+/* ATOMIC_WRITE: its eight bytes, and their checks (HWI 12.7). */
 #include <string.h>
 
 #include "traffic.h"
@@ -14,7 +14,7 @@ static volatile uint64_t *word(const struct pair *p, unsigned int side,
 	return at(p->buf[side] + off);
 }
 
-/* NEW, inline, to the start of buffer 1. */
+/* A work request that writes NEW, inline, to the start of buffer 1. */
 static struct send_wr word_wr(const struct pair *p)
 {
 	static const uint64_t value = NEW;
@@ -26,7 +26,7 @@ static struct send_wr word_wr(const struct pair *p)
 	};
 }
 
-/* It ends so; if not well, the word at the start of buffer 1 stays as it was. */
+/* @wr ends with this status; if it fails, the word at the start of buffer 1 stays. */
 static void expect_end(struct pair *p, struct send_wr wr, uint8_t status,
 		       uint8_t syndrome)
 {
@@ -66,7 +66,7 @@ TEST_CASE(word_moves, "eight bytes, inline or of SGEs, and none beside them",
 	wr.data = NULL;
 	wr.num_sge = 1;
 	wr.sge[0] = (struct moor_sge){ p.buf[0] + 9, 8, p.key[0] };
-	/* To nine bytes, each of its own. */
+	/* Eight different bytes at an odd address. */
 	for (i = 0; i < 8; i++)
 		((uint8_t *)at(p.buf[0]))[9 + i] = 0xf8 - i;
 	about("one SGE, at an odd address");
@@ -114,7 +114,7 @@ TEST_CASE(word_length, "another length than eight", "MPE-2 WQ-9 RC-4 RC-21",
 		about("%u bytes", lengths[i]);
 		wr.data = NULL;
 		wr.num_sge = 1;
-		/* The length is found before the key is. */
+		/* The length is checked before the key. */
 		wr.sge[0] = (struct moor_sge){ p.buf[0], lengths[i], 0xdead };
 		expect_end(&p, wr, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
 	}
@@ -313,7 +313,7 @@ TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do o
 			wr.data = &values[i & 1];
 			wr.flags = i + 1 < n ? UNSIGNALED : 0;
 			put_send(&p.qp[0], &wr);
-			/* What QP 1 reads of it goes to a place of its own. */
+			/* Each READ of the word by QP 1 has its own target. */
 			put_send(&p.qp[1], &(struct send_wr){
 				.opcode = MOOR_WQE_READ, .rkey = p.key[1],
 				.remote = p.buf[1],
@@ -341,7 +341,7 @@ TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do o
 	expect(looks, "never looked");
 }
 
-/* The requester forgets what it did, and begins again with the PSN it had. */
+/* Resets the requester, which begins again with the PSN that it had first. */
 static void begin_again(struct pair *p)
 {
 	reset_qp(&p->qp[0]);

@@ -50,7 +50,7 @@ TEST_CASE(many, "many commands outstanding: each is answered once, in ring order
 	expect(!poll_completion(&cpl), "a completion too many");
 }
 
-/* What a completion brings is zero when it brings nothing. */
+/* Is the completion's output zero, as it has to be without output? */
 static bool out_is_zero(void)
 {
 	static const uint8_t zeros[sizeof(answer.out)];
@@ -92,7 +92,7 @@ TEST_CASE(opcodes, "opcodes that there are not", "CMD-9 CMD-18 CMD-28 FEAT-2 RSV
 	}
 }
 
-/* Commands that are good but for the field that is tried. */
+/* Sends a good command with one bad reserved byte. */
 static void reserved(const char *what, const void *good, size_t size, size_t at_)
 {
 	struct moor_cmd cmd = { 0 };
@@ -248,7 +248,7 @@ TEST_CASE(interrupt, "vector 0 is raised when slot 1 has changed, and once for i
 TEST_CASE(interrupt_race, "a completion that the last look did not see raises vector 0",
 	  "CMD-38 CMD-20", 0)
 {
-	/* By a message it takes so long that the completion is always there before. */
+	/* With a vfio-user message per store the completion is always there before. */
 	bool early = !bar_is_mapped(MOOR_BAR_DB, 0);
 	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
 	struct moor_cpl cpl;

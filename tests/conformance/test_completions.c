@@ -347,8 +347,8 @@ TEST_CASE(arm_race, "no arrival is lost between arming and polling", "CQ-11 CQ-1
 			;
 		arm_to_sleep(&p.cq[0]);
 		/*
-		 * The event may be of the round before, whose CQE was polled: it has
-		 * answered this round's request, and there has to be another (CQ-13).
+		 * The event may be due to the round before, whose CQE was polled: it has
+		 * answered this round's request, and a new request is needed (CQ-13).
 		 */
 		while (!poll_cqe(&p.cq[0], &cqe)) {
 			need(wait_event(MOOR_EQ_COMPLETION, &eqe),
@@ -357,7 +357,7 @@ TEST_CASE(arm_race, "no arrival is lost between arming and polling", "CQ-11 CQ-1
 		}
 		expect(!cqe.status, "status %u", cqe.status);
 		drop_events(MOOR_EQ_COMPLETION);
-		/* A request that is left over would be answered in place of the next. */
+		/* An open request would be answered in place of the next one. */
 		if (i % 3)
 			arm_cq(&p.cq[0], MOOR_CQ_ARM_NONE);
 	}
@@ -387,7 +387,7 @@ TEST_CASE(resize, "RESIZE_CQ: nothing is lost, nothing comes twice",
 		settle();
 		cmd.log_cqe = (uint8_t)sizes[i];
 		cmd.ring = flat(take(64u << sizes[i]));
-		/* What it held does not matter, not even the phases. */
+		/* The old content of the new ring does not matter, not even phases. */
 		memset(at(cmd.ring.root & MOOR_PTE_ADDR), i & 1 ? 0xff : 0,
 		       64u << sizes[i]);
 		must(cmd);

@@ -6,14 +6,14 @@
 #include "paged.h"
 #include "shared.h"
 
-/* QP 0 is in SQE: back to RTS. */
+/* Expects QP 0 in SQE, and brings it back to RTS. */
 static void go_on(struct datagrams *d)
 {
 	expect(query_qp(&d->qp[0]).state == MOOR_QPS_SQE, "the sender is not in SQE");
 	must_modify(&d->qp[0], to_state(MOOR_QPS_RTS));
 }
 
-/* It is refused, and nothing comes of it. */
+/* @wr is refused, and nothing arrives. */
 static void is_refused(struct datagrams *d, struct send_wr wr, uint8_t status,
 		       uint8_t syndrome)
 {
@@ -75,7 +75,7 @@ TEST_CASE(ud_segments, "UD: address segments that are malformed, and such that a
 	d.to.sgid_index = GID_INDEX;
 	memcpy(d.to.dgid, gid_of(IPV4_INDEX), 16);
 	is_refused(&d, datagram(&d, 0, 64), MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
-	/* To a number that nobody has, so that the receive stays. */
+	/* To a number that no QP has, so that the receive stays. */
 	good.dest_qpn ^= 1u << (dev.qp_index_bits < 24 ? dev.qp_index_bits : 0);
 	TRY(false, sgid_index, IPV4_INDEX - IPV4_INDEX);
 	TRY(false, flow_label, 0xfffff);
@@ -162,7 +162,7 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 		wr.data = i < 3 ? NULL : at(d.buf[0]);
 		wr.data_len = i < 3 ? 0 : 44 + i;
 		if (wr.num_sge > 3 || wr.data_len > 48) {
-			/* put_send() does not write beyond a slot that small. */
+			/* put_send() cannot post a WQE that is larger than its slot. */
 			raw = at(d.qp[0].sq);
 			*raw = (struct moor_sq_wqe){
 				.opcode = MOOR_WQE_SEND, .wr_id = 6,
@@ -304,7 +304,7 @@ TEST_CASE(ud_dropped, "UD: no receive, a short one, a smaller path MTU: dropped"
 	expect_datagram(&d, 1, 4, 256);
 }
 
-/* Receiver 1 fails by itself: the CQE of its receive, or an event. The sender does not. */
+/* Receiver 1 fails, with the CQE of its receive or an event; the sender does not fail. */
 static void fails(struct datagrams *d, const char *what, uint8_t status,
 		  uint8_t syndrome, uint8_t event)
 {

@@ -61,7 +61,7 @@ TEST_CASE(ud_everybody, "UD: from one QP to several, to itself, and from several
 		if (to) {
 			recv_datagram(&d, to, i, BUF);
 		} else {
-			/* What it sends it receives behind it. */
+			/* QP 0 receives its own datagrams in the rest of its buffer. */
 			post_recv(&d.qp[0], i, d.buf[0] + BUF / 2, 512, d.key[0]);
 		}
 		post_send(&d.qp[0], datagram(&d, 99, 100));
@@ -96,7 +96,7 @@ static unsigned int be16(const uint8_t *from)
 	return from[0] * 256u + from[1];
 }
 
-/* What stands behind them on a wire. */
+/* Length of the rest of a packet on a wire. */
 static unsigned int behind(unsigned int len, bool imm)
 {
 	return 12 + 8 + (imm ? 4 : 0) + (len + 3) / 4 * 4 + 4;
@@ -381,7 +381,7 @@ TEST_CASE(ud_gsi, "UD: a QP with number 1 is one like others", "QP-16 UD-9", HAS
 	cmd.flags = MOOR_QP_FLAG_KERNEL;
 	gsi.qpn = MOOR_QPN_GSI;
 	cmd.qpn = gsi.qpn;
-	/* Another case's number may have that index. */
+	/* A QP of the case may have that index. */
 	if (do_command(cmd)) {
 		destroy_qp(&d.qp[2]);
 		must(cmd);

@@ -244,7 +244,7 @@ TEST_CASE(no_lost_doorbell, "a doorbell rung while it falls asleep is not lost",
 	unsigned int i;
 
 	make_pair(&p);
-	/* The whole way down, in small steps. */
+	/* Doorbells at all times while it falls asleep, in small steps. */
 	for (i = 0; i < 400; i++) {
 		uint64_t end = now_ns() + i * 4000;
 

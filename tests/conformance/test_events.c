@@ -4,7 +4,7 @@
 
 #include "traffic.h"
 
-/* A WRITE of nothing through a QP that is connected to itself: one CQE. */
+/* An empty WRITE through a QP that is connected to itself, for one CQE. */
 static void one_cqe(struct qp *qp, struct cq *cq)
 {
 	post_send(qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
@@ -180,7 +180,7 @@ TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",
 	}
 }
 
-/* The slots of QP 0 get nonsense in each state up to RTR. */
+/* Stores nonsense into the slots of QP 0, in each state up to RTR. */
 static void nonsense_till_rtr(struct pair *p)
 {
 	struct moor_eqe eqe;
@@ -278,7 +278,7 @@ TEST_CASE(unreachable_queue, "QP_FATAL: a queue that cannot be reached any more"
 	dma_restore();
 }
 
-/* EQ 2 is full of events of CQs that nobody asks about. */
+/* Fills EQ 2 with events of a CQ that the case does not look at. */
 static void fill_completion_eq(struct qp *qp, struct cq *cq)
 {
 	unsigned int i;

@@ -9,7 +9,7 @@
 #define LENGTH		(5 * PAGE)
 #define RIGHTS		(MOOR_ACCESS_LOCAL_WRITE | ALL_REMOTE)
 
-/* Kernel QPs; the one that registers is 1, the responder. */
+/* Kernel QPs; QP 1, the responder, registers. */
 struct fast {
 	struct pair p;
 	uint64_t table;

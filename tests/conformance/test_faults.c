@@ -5,7 +5,7 @@
 
 #include "traffic.h"
 
-/* Asks more and more rarely: a device may not sleep while its registers are read. */
+/* Reads STATUS more and more rarely: reads may keep a device from sleeping. */
 static bool becomes_fatal(void)
 {
 	struct timespec pause = { .tv_nsec = 20000 };
@@ -21,7 +21,7 @@ static bool becomes_fatal(void)
 	return true;
 }
 
-/* FATAL with this code; registers answer; DMA has ended; reset leads out. */
+/* STATUS is FATAL with this code; registers still answer. */
 static void expect_fatal(uint32_t code)
 {
 	uint64_t before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* FLUSH: its form, what it is checked for, and what it does not touch (HWI 12.7). */
+/* FLUSH: its form, its checks, and that it writes no data (HWI 12.7). */
 #include <string.h>
 
 #include "paged.h"
@@ -14,7 +14,7 @@
 #define FIRST		(4 * PAGE + 100)
 #define LEN		5000u
 
-/* The types that the device has: without its feature a right allows nothing. */
+/* The types of FLUSH that the device has: without the feature a right allows nothing. */
 static uint8_t types(void)
 {
 	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ? GLOBAL : 0) |
@@ -45,7 +45,7 @@ static void expect_flush(struct pair *p, struct send_wr wr, bool allowed)
 	reconnect(p);
 }
 
-/* Of either level, eight bytes of what begins at @addr. */
+/* Flushes of both levels, of eight bytes at @addr. */
 static void expect_flushes(struct pair *p, uint8_t type, uint32_t key,
 			   uint64_t addr, bool allowed)
 {
@@ -198,7 +198,7 @@ TEST_CASE(flush_untouched, "no byte is touched, nor has to be there", "MPE-8 ACC
 	about("memory that is nowhere");
 	key = make_entry(&e, MOOR_MRC_TYPE_MR);
 	expect_flushes(&p, types(), key, NOWHERE, true);
-	/* A length is none of a message: MAX_MSG_SIZE is no bound. */
+	/* The length is not of a message: MAX_MSG_SIZE does not limit it. */
 	if (len > ~0u)
 		expect_flush(&p, flush_wr(types(), RANGE, NOWHERE, key, ~0u),
 			     true);
@@ -237,7 +237,7 @@ TEST_CASE(flush_pages, "pages on demand that are absent are not asked for", "MPE
 
 /* ---- windows, registrations, all of memory ---- */
 
-/* On QP 1. Return: the syndrome, or 0. */
+/* Binds a window on QP 1. Return: the syndrome, or 0. */
 static uint8_t bind(struct pair *p, struct moor_wqe_bind b)
 {
 	struct moor_cqe cqe;
@@ -281,7 +281,7 @@ static void windows_of_type(struct pair *p, unsigned int type)
 			bool allowed = !(kind & ~(some & types()));
 
 			expect_flushes(p, kind, key, b.addr, allowed);
-			/* It has ended with its QP. */
+			/* The binding has ended with the reset of its QP. */
 			if (!allowed && type == MOOR_MRC_TYPE_MW_2)
 				need(!bind(p, b), "it is not bound anew");
 		}
@@ -323,7 +323,7 @@ TEST_CASE(flush_unbound, "a window that is not bound, or bound elsewhere, is no 
 		.mr_lkey = make_mr(PD, ALL_FLUSH | MOOR_ACCESS_MW_BIND,
 				   p.buf[0], BUF),
 	};
-	/* By the one that asks, not by the one that answers. */
+	/* Bound by the requester, not by the responder. */
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = MOOR_WQE_BIND_MW, .wr_id = 9, .bind = b,
 	});
@@ -331,7 +331,7 @@ TEST_CASE(flush_unbound, "a window that is not bound, or bound elsewhere, is no 
 	expect_flush(&p, flush_wr(types(), REGION, 0, key, 0), false);
 }
 
-/* QPs that the kernel has made. */
+/* A pair of kernel QPs. */
 static void make_kernel_pair(struct pair *p)
 {
 	unsigned int i;

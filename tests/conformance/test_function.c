@@ -10,7 +10,7 @@ TEST_CASE(identity, "vendor, device, subsystem, revision and class", "PCI-1", 0)
 {
 	uint16_t vendor = config_read16(PCI_VENDOR_ID);
 
-	/* Its maker's IDs are his affair. */
+	/* Other makers have their own IDs. */
 	if (vendor == MOOR_PCI_VENDOR_ID) {
 		expect(config_read16(PCI_DEVICE_ID) == MOOR_PCI_DEVICE_ID,
 		       "%04x:%04x", vendor, config_read16(PCI_DEVICE_ID));
@@ -72,7 +72,7 @@ TEST_CASE(capabilities, "a PCI Express endpoint with FLR and MSI-X, no legacy in
 	expect(!config_read8(PCI_INTERRUPT_PIN), "a legacy interrupt");
 }
 
-/* What a BAR answers to all ones; its flags. */
+/* The size of a BAR, by writing all ones; and its flags. */
 static uint64_t bar_size(unsigned int bar, uint32_t *flags)
 {
 	uint32_t where = PCI_BASE_ADDRESS_0 + 4 * bar, low, high;
@@ -220,7 +220,7 @@ TEST_CASE(wide_addresses, "DMA addresses have 64 bits", "PCI-5", 0)
 	make_pair(&p);
 	for (i = 0; i < 4; i++) {
 		about("0x%llx", (unsigned long long)high[i]);
-		/* The lowest one is the memory itself. */
+		/* The lowest address is the memory itself. */
 		if (high[i] != MEMORY_BASE)
 			dma_map(high[i], 2 * PAGE, p.buf[1] - MEMORY_BASE, true);
 		key = make_mr(PD, ALL_RIGHTS, high[i], PAGE);
@@ -244,7 +244,7 @@ TEST_CASE(hole, "what lies beside the parts of BAR4, and the kick pages, read as
 		if (place - dev.dm_offset < dev.dm_size)
 			continue;
 		about("0x%llx", (unsigned long long)place);
-		/* In a kick page this is a kick, and nothing is kept of it. */
+		/* In a kick page this is a kick, and the value is not kept. */
 		bar_write64(MOOR_BAR_DB, place, ~0ull);
 		expect(!bar_read64(MOOR_BAR_DB, place), "it reads as 0x%llx",
 		       (unsigned long long)bar_read64(MOOR_BAR_DB, place));

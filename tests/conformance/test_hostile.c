@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Garbage: registers, configuration space, doorbells and kicks, the context table,
- * rings, queues and tables. Seeded, so that what is seen once can be seen again. The
- * device answers all the time, touches no memory that it was not given, and works
- * after a reset (HWI 14.4).
+ * rings, queues and tables. Seeded, so that failures can be repeated. The device
+ * answers all the time, touches no memory that it was not given, and works after a
+ * reset (HWI 14.4).
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void scribble(uint64_t addr, unsigned int words)
 		*p++ = odd_number();
 }
 
-/* The whole of the memory but for what must not change. */
+/* Memory that was not given to the device, and must not change. */
 static uint64_t guarded;
 
 static void guard(void)
@@ -136,7 +136,7 @@ TEST_CASE(garbage_commands, "garbage in the command ring", "ERR-6 ERR-9 CMD-18",
 		issue(&cmd, sizeof(cmd));
 		if (i % batch)
 			continue;
-		/* A ring or an EQ that it was given may be one that faults. */
+		/* The device may have been given a ring or an EQ that faults. */
 		for (j = 0; j < batch; j++) {
 			if (!wait_until(poll_completion(&answer) ||
 					reg_read(MOOR_REG_STATUS) &
@@ -215,7 +215,7 @@ TEST_CASE(garbage_entries, "garbage in the context table and in tables", "ERR-6 
 		uint32_t key = take_key();
 		struct moor_cqe cqe;
 
-		/* Tables that name tables, themselves, and what there is not. */
+		/* Tables that name tables, themselves, and absent memory. */
 		for (j = 0; j < 64; j++)
 			((uint64_t *)at(table))[below(tables * 512)] =
 				below(2) ? odd_number() :
@@ -261,7 +261,7 @@ TEST_CASE(garbage_doorbells, "garbage in doorbells and kicks", "ERR-6 ERR-8 ERR-
 		uint32_t slot = below(4) ? MOOR_DB_SLOTS_PER_PAGE + below(2048) :
 			below(dev.db_pages * MOOR_DB_SLOTS_PER_PAGE);
 
-		/* All but the slots of the pair and of the driver. */
+		/* All slots, except those of the pair and of the driver. */
 		if (slot >= MOOR_DB_SLOTS_PER_PAGE &&
 		    (slot < p.cq[0].slot || slot > p.qp[1].rq_slot))
 			store_slot(slot, odd_number());

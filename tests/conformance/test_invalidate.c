@@ -76,7 +76,7 @@ TEST_CASE(local_inv_waits, "LOCAL_INV waits till all that came before it is done
 		.opcode = MOOR_WQE_LOCAL_INV, .inv_key = key, .wr_id = 6,
 	});
 	ring_send(&p.qp[1]);
-	/* Nobody has answered the SEND. */
+	/* The SEND has not been acknowledged. */
 	expect_no_cqe(&p.cq[1]);
 	expect(state_of(key) == MOOR_MR_STATE_BOUND, "not BOUND");
 	post_recv(&p.qp[0], 7, p.buf[0], 64, p.key[0]);
@@ -166,7 +166,7 @@ TEST_CASE(send_inv, "SEND_INV: the receiver's key is dead, and its CQE names it"
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
 }
 
-/* What came before it is acknowledged, though it was waiting for a long answer. */
+/* The SEND before it is acknowledged, though the answer of a long READ delays that. */
 TEST_CASE(send_inv_refused_behind, "SEND_INV refused: a SEND before it, and a READ, are done",
 	  "INV-5 RC-27 RC-1", HAS(MW_TYPE_2B))
 {

@@ -4,7 +4,7 @@
 
 #include "traffic.h"
 
-/* The longest there is: time for what has to happen while it runs. */
+/* The longest period, so that a case has time while it runs. */
 #define PERIOD_US	65535u
 #define PERIOD_NS	(PERIOD_US * 1000ull)
 
@@ -18,7 +18,7 @@ static void moderate(uint32_t cqn, uint16_t count, uint16_t period)
 	must(cmd);
 }
 
-/* Messages that side 1 receives; nothing is told of at side 0. */
+/* Sends messages to side 1, without CQEs at side 0. */
 static void send(struct pair *p, unsigned int count, unsigned int flags)
 {
 	while (count--) {
@@ -47,7 +47,7 @@ static bool no_event(void)
 	return !next_event(MOOR_EQ_COMPLETION, &eqe);
 }
 
-/* When held_back() asked for an event, and whether the period may be over. */
+/* When held_back() armed the CQ; in_time(): the period is not over yet. */
 static uint64_t asked;
 
 static bool in_time(void)
@@ -56,9 +56,9 @@ static bool in_time(void)
 }
 
 /*
- * Arms CQ 1 and sends @count messages. On a machine that is too busy the period
- * may end before there was a look; then there is another try. Return: whether the
- * event is held back, within the period.
+ * Arms CQ 1 and sends @count messages. On a busy machine the period may end before
+ * the look at the EQ: then it tries again. Return: whether the event is held back,
+ * within the period.
  */
 static bool held_back(struct pair *p, unsigned int count)
 {
@@ -79,7 +79,7 @@ static bool held_back(struct pair *p, unsigned int count)
 	return false;
 }
 
-/* Is the event there as soon as @last messages more are, if @first were too few? */
+/* Does the event come with @last more messages, after @first were too few? */
 static bool comes_with(struct pair *p, unsigned int first, unsigned int last)
 {
 	unsigned int tries;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What creates and destroys queues; the GID table (HWI 8.4). */
+/* Commands that create and destroy queues; the GID table (HWI 8.4). */
 #include <string.h>
 
 #include "traffic.h"
@@ -369,7 +369,7 @@ TEST_CASE(gid, "SET_GID: entries of the table",
 	cmd.type = MOOR_GID_ROCE_V2;
 	must(cmd);
 
-	/* Between the last entry and itself. */
+	/* A connection from the last entry to itself. */
 	make_pair(&p);
 	reset_qp(&p.qp[0]);
 	reset_qp(&p.qp[1]);

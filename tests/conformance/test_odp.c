@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* On-demand paging (HWI 6.10): who waits for a page, and how the wait ends. */
+/* On-demand paging (HWI 6.10): which half waits for a page, and how the wait ends. */
 #include <string.h>
 
 #include "paged.h"
@@ -9,7 +9,7 @@
 #define AT		(PAGE + 1000)	/* a byte of page 1 */
 #define TRANSLATION	MOOR_SYN_TRANSLATION
 
-/* A row of the table of ODP-15, and what a page that cannot be had comes to. */
+/* A row of the table of ODP-15, and the result if the page cannot be had. */
 static const struct row {
 	const char *name;
 	uint8_t opcode;
@@ -64,7 +64,7 @@ static uint32_t length_of(const struct row *row, uint32_t len)
 	return is_a_word(row) ? 8 : len;
 }
 
-/* Everything is there but what the row is about; @len bytes are on their way. */
+/* Sends @len bytes, with all pages present except those of side @row->absent. */
 static void begin_row(struct paged *p, const struct row *row, uint32_t len)
 {
 	host_begin();
@@ -204,7 +204,7 @@ TEST_CASE(gone_again, "a page that is gone again is asked for again", "ODP-13", 
 	}
 }
 
-/* As a TRANSLATION failure would end it. */
+/* The work request fails as with a TRANSLATION failure. */
 static void expect_failure(struct paged *p, const struct row *row,
 			   uint8_t syndrome)
 {

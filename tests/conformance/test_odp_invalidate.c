@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a page fault is, and what an invalidation forgets (HWI 6.10). */
+/* What a page fault is, and which entries an invalidation forgets (HWI 6.10). */
 #include <string.h>
 
 #include "paged.h"
@@ -14,7 +14,7 @@ static uint64_t *entry_of(struct paged *p, uint64_t page)
 	return (uint64_t *)at(p->node[1]) + page;
 }
 
-/* Page @page of side 1 leads to page @is of its memory. */
+/* Does page @page of side 1 lead to page @is of its memory? */
 static bool leads_to(struct paged *p, uint64_t page, uint64_t is)
 {
 	struct moor_cqe cqe;
@@ -25,7 +25,7 @@ static bool leads_to(struct paged *p, uint64_t page, uint64_t is)
 	return !cqe.status && same(p->pages[0], p->pages[1] + is * PAGE, 64);
 }
 
-/* Either the work request ends, or a page is asked for. */
+/* Has the work request ended, or has a page been asked for? */
 static bool ends_or_waits(struct paged *p, bool *waits)
 {
 	struct moor_eqe eqe;
@@ -35,7 +35,7 @@ static bool ends_or_waits(struct paged *p, bool *waits)
 	return *waits || peek_cqe(&p->pair.cq[1], &cqe);
 }
 
-/* What 64 bytes of page 3 meet with @entry there; 0: nothing. */
+/* The syndrome of an access to 64 bytes of page 3 with @entry; 0: success. */
 #define FAULT	0xff
 static uint8_t meets(struct paged *p, uint64_t entry, bool write)
 {
@@ -199,7 +199,7 @@ TEST_CASE(forgets, "an invalidation forgets every entry that spans a byte of its
 		page_in(&p, 1, 0, PAGES, true);
 		for (page = 0; page < PAGES; page++)
 			need(leads_to(&p, page, page), "page %u", page);
-		/* Each page is now another one: the one across. */
+		/* The pages of the range now lead to others, in reverse order. */
 		for (page = ranges[i].first; page <= ranges[i].last; page++)
 			*entry_of(&p, page) = (p.pages[1] + (15 - page) * PAGE) |
 					      P | L | W;
@@ -285,7 +285,7 @@ TEST_CASE(fence, "what was under way has been done when an invalidation is over"
 		if (!expect(is_all(p.pages[1], len, 0xdd),
 			    "round %u: written after the invalidation", round))
 			return;
-		/* Whether somebody waits now is up to the machine. */
+		/* Whether a QP waits now depends on timing. */
 		if (!next_event(MOOR_EQ_PAGE_REQUEST, &eqe))
 			continue;
 		page_in(&p, 1, 0, PAGES, true);

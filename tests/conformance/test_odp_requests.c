@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Page requests: tokens, who goes while waiting, and EQ 1 (HWI 6.10). */
+/* Page requests: tokens, QPs that go while waiting, and EQ 1 (HWI 6.10). */
 #include "paged.h"
 
 #define WRITE		MOOR_PAGE_REQUEST_WRITE
 #define RESPONDER	MOOR_PAGE_REQUEST_RESPONDER
 #define AT		(PAGE + 1000)
 
-/* A WRITE of which side @absent is missing, and the request for it. */
+/* Posts a WRITE whose page at side @absent is absent. Return: the page request. */
 static struct moor_page_request begin(struct paged *p, unsigned int absent)
 {
 	host_begin();
@@ -156,7 +156,7 @@ TEST_CASE(after_reset, "a QP that waited works again after RESET", "ODP-13 ODP-2
 	}
 }
 
-/* A QP that is connected to itself writes from page @page of side 0 to itself. */
+/* Makes a QP, connected to itself, that writes from page @page of side 0. */
 static void lone_write(struct paged *p, struct qp *qp, const struct cq *cq,
 		       uint64_t page)
 {
@@ -243,7 +243,7 @@ TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
 	page_in(&p, 0, 0, PAGES, true);
 	must_answer(r.token, MOOR_PAGE_RESOLVED);
 	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
-	/* The responder may have its COMM_EST first. */
+	/* The responder's COMM_EST may come first. */
 	expect_event(MOOR_EVENT_SQ_DRAINED, p.pair.qp[0].qpn);
 }
 

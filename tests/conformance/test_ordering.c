@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What becomes visible before what (HWI 13). */
+/* The order in which data becomes visible (HWI 13). */
 #include <string.h>
 
 #include "traffic.h"
 
 #define WORDS	(BUF / 8)
 
-/* A buffer of counting words, each message with numbers of its own. */
+/* Fills a buffer with counting words; each message has its own numbers. */
 static void count_up(uint64_t addr, uint64_t first)
 {
 	uint64_t *words = at(addr), i;
@@ -16,8 +16,8 @@ static void count_up(uint64_t addr, uint64_t first)
 }
 
 /*
- * Who sees a word sees all that come before it in its message and in those
- * before. Looks from the end back, while it is written.
+ * If a word is visible, all words before it are, in its message and in earlier ones.
+ * Looks from the end back, while the buffer is written.
  */
 static bool in_order(uint64_t addr, uint64_t first)
 {
@@ -111,8 +111,8 @@ TEST_CASE(flag_behind_data, "a message after another: the flag comes after the d
 }
 
 /*
- * Two messages to one place, by these keys: the later one stays. That needs nobody who
- * looks at the right moment.
+ * Two messages to one place, by these keys: the later one stays. Unlike a look, this
+ * does not depend on the right moment.
  */
 static void expect_overwrite(struct pair *p, uint32_t first_key,
 			     uint32_t second_key)
@@ -166,7 +166,7 @@ TEST_CASE(done_with, "after its CQE, of whatever status, the memory of a WQE is 
 			.opcode = MOOR_WQE_SEND, SGE(from, len, key_from),
 		});
 		watch_until(((volatile uint8_t *)at(to))[round * len / 20 + 1]);
-		/* The message is cut off by an error of its receiver's own. */
+		/* An error of the receiver's own queue cuts the message off. */
 		post_send(&p.qp[1], (struct send_wr){ .opcode = 0x7f, .wr_id = 2 });
 		do
 			cqe = wait_cqe(&p.cq[1]);
@@ -227,7 +227,7 @@ static void relax(struct pair *p)
 				    p->buf[i], BUF);
 }
 
-/* With QPs that are not acknowledged: an event without a CQE before it. */
+/* UC QPs: without acknowledgements there is an event without a CQE before it. */
 static void make_uc(struct pair *p)
 {
 	unsigned int i;
@@ -309,7 +309,7 @@ TEST_CASE(relaxed_ordered, "the flag: a write without it comes after those with 
 			.remote = place, .rkey = key, .data = &number,
 			.data_len = 8,
 		});
-		/* It goes on a while before a CQE settles everything. */
+		/* More work, before a CQE makes all data visible. */
 		put_send(&p.qp[0], &(struct send_wr){
 			.opcode = MOOR_WQE_WRITE, .remote = place + PAGE,
 			.rkey = key, SGE(p.buf[0], BUF, p.key[0]),
@@ -359,7 +359,7 @@ TEST_CASE(relaxed_overwrite, "the flag: what comes after it to the same place, w
 	}
 }
 
-/* Writes zeros, by a key with the flag, where the device writes after them. */
+/* Writes zeros, by a key with the flag, to a place that the device writes next. */
 static void put_zeros(struct pair *p, uint64_t place, uint32_t length,
 		      unsigned int flags)
 {

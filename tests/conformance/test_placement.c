@@ -19,7 +19,7 @@ static uint8_t types(void)
 		MOOR_FLUSH_PERSISTENT : 0);
 }
 
-/* What a case goes through: opcodes of which the device has the features. */
+/* Does the device have the opcode's feature? */
 static bool is_offered(uint8_t opcode)
 {
 	about("opcode 0x%02x", opcode);
@@ -30,7 +30,7 @@ static bool is_offered(uint8_t opcode)
 #define FOR_EACH_OPCODE(opcode)						\
 	for ((opcode) = MOOR_WQE_ATOMIC_WRITE; (opcode) <= MOOR_WQE_FLUSH; (opcode)++)
 
-/* WORD, inline, to @remote; or a FLUSH of eight bytes there. */
+/* An ATOMIC_WRITE of WORD, inline, to @remote; or a FLUSH of eight bytes there. */
 static struct send_wr either(uint8_t opcode, uint64_t remote, uint32_t rkey)
 {
 	if (opcode == MOOR_WQE_FLUSH)
@@ -42,7 +42,7 @@ static struct send_wr either(uint8_t opcode, uint64_t remote, uint32_t rkey)
 	};
 }
 
-/* As many READs and the like at once at either end; nothing is sent again. */
+/* Sets the limits of READs and the like at both ends, and no retries. */
 static void set_limits(struct pair *p, uint8_t max_rd_atomic,
 		       uint8_t max_dest_rd_atomic)
 {
@@ -79,7 +79,7 @@ TEST_CASE(limits, "max_rd_atomic and max_dest_rd_atomic of 0 leave no room for t
 		reconnect(&p);
 		set_limits(&p, 1, 0);
 		drop_events(MOOR_EQ_ASYNC);
-		/* That is found before the key is. */
+		/* The limit is checked before the key. */
 		post_send(&p.qp[0], either(opcode, p.buf[1], key ^ 1));
 		expect_cqe(&p.cq[0], 0xf1, MOOR_WC_REM_INV_REQ_ERR, 0);
 		expect_event(MOOR_EVENT_QP_REQ_ERR, p.qp[1].qpn);
@@ -88,7 +88,7 @@ TEST_CASE(limits, "max_rd_atomic and max_dest_rd_atomic of 0 leave no room for t
 	}
 }
 
-/* Of one QP, in turn: a long READ and two of each of the others; all at once. */
+/* One QP posts, in turn, a long READ and two of each of the others; all at once. */
 #define LONG	(1u << 20)
 #define TURNS	6u
 
@@ -269,7 +269,7 @@ TEST_CASE(word_page, "an ATOMIC_WRITE waits for a page that it may write, and is
 	page_in(&p, 0, 0, PAGES, true);
 	word = at(p.pages[1] + 2 * PAGE);
 	paged_post(&p, MOOR_WQE_ATOMIC_WRITE, 5, 64, 2 * PAGE, 8);
-	/* Absent; to be read alone; as it has to be. */
+	/* The page is absent; then read-only; then writable. */
 	for (i = 0; i < 2; i++) {
 		about("time %u", i);
 		r = expect_request(&p, 1, 2 * PAGE, 1, WRITTEN);
@@ -321,7 +321,7 @@ TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for
 
 /* ---- RELAXED_ORDERING ---- */
 
-/* Buffer 1 by a key with the flag and everything else. */
+/* A key of buffer 1 with RELAXED_ORDERING and all other rights. */
 static uint32_t relax(struct pair *p)
 {
 	make_pair(p);
@@ -329,7 +329,7 @@ static uint32_t relax(struct pair *p)
 		       BUF);
 }
 
-/* @half: which one of the source; to the first half of the target. */
+/* Writes half @half of the source to the first half of the target. */
 static void put_half(struct pair *p, unsigned int half, uint32_t key,
 		     unsigned int flags)
 {
@@ -339,7 +339,7 @@ static void put_half(struct pair *p, unsigned int half, uint32_t key,
 	});
 }
 
-/* Two writes with the flag, of which either may win: but not with a FLUSH between. */
+/* Of two writes with the flag either may win, but not with a FLUSH between them. */
 TEST_CASE(relaxed_flush, "the flag: of two writes to a place and a FLUSH between, the later stays",
 	  "MPE-9 MPE-1 WQ-7 ORD-9", HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
 {
@@ -399,7 +399,7 @@ TEST_CASE(relaxed_flag, "the flag: who sees what was sent behind a FLUSH sees wh
 			.flags = UNSIGNALED | MOOR_WQE_FLAG_FENCE,
 			.rkey = flag_key, .data = &number, .data_len = 8,
 		});
-		/* It goes on a while before a CQE settles everything. */
+		/* More work, before a CQE makes all data visible. */
 		put_send(&p.qp[0], &(struct send_wr){
 			.opcode = MOOR_WQE_WRITE, .remote = place + PAGE,
 			.rkey = flag_key, SGE(p.buf[0], BUF, p.key[0]),
@@ -429,7 +429,7 @@ TEST_CASE(relaxed_word, "the flag: nothing passes an ATOMIC_WRITE, whatever its 
 
 		about("round %u", round);
 		fill(p.buf[0], BUF, round);
-		/* Behind a write to the same place: the word stays. */
+		/* ATOMIC_WRITE after a write to the same place: the word stays. */
 		put_half(&p, 0, keys[0], UNSIGNALED);
 		put_send(&p.qp[0], &wr);
 		ring_send(&p.qp[0]);
@@ -438,7 +438,7 @@ TEST_CASE(relaxed_word, "the flag: nothing passes an ATOMIC_WRITE, whatever its 
 						  BUF / 2 - 8),
 			    "a write before it has come late"))
 			return;
-		/* Before one, and no CQE between them: that stays. */
+		/* ATOMIC_WRITE before a write, without a CQE between: the write stays. */
 		wr.flags = UNSIGNALED;
 		put_send(&p.qp[0], &wr);
 		put_half(&p, 1, keys[0], 0);
@@ -484,7 +484,7 @@ TEST_CASE(relaxed_word_seen, "the flag: who sees the word sees what was sent bef
 	}
 }
 
-/* ---- who has them ---- */
+/* ---- types of QPs ---- */
 
 TEST_CASE(unreliable, "UC has neither", "UC-1 RC-5", HAS(UC))
 {

@@ -6,7 +6,7 @@
 
 #define NUM_STATES	(MOOR_QPS_ERR + 1)
 
-/* Software can bring a QP into these; SQE has no way in for RC. */
+/* Brings a QP to a state; software cannot bring an RC QP to SQE. */
 static void bring_to(struct qp *qp, enum moor_qp_state state)
 {
 	reset_qp(qp);
@@ -226,7 +226,7 @@ TEST_CASE(to_reset, "to RESET: both queues empty, indices and slots zero",
 	       !bar_read64(MOOR_BAR_DB, p.qp[0].rq_slot * 8ull),
 	       "the slots are not zero");
 	expect_no_cqe(&p.cq[0]);
-	/* The receives of before are gone. */
+	/* Receives that were posted before are gone. */
 	connect_qp(&p.qp[0], p.qp[1].qpn);
 	reset_qp(&p.qp[1]);
 	connect_qp(&p.qp[1], p.qp[0].qpn);

@@ -70,7 +70,7 @@ TEST_CASE(immediate, "immediate data is carried as the consumer stored it",
 	       cqe.flags, cqe.opcode, cqe.byte_len);
 	expect(is_filled(p.buf[1] + 5, 3000, 1), "its data");
 	expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
-	/* What the receive has for buffers is not written. */
+	/* The receive's buffers are not written. */
 	post_recv(&p.qp[1], 3, p.buf[1] + 8192, 100, p.key[1]);
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = MOOR_WQE_WRITE_IMM, .imm = 0, .remote = p.buf[1],

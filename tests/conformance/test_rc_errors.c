@@ -200,7 +200,7 @@ TEST_CASE(receive_sge, "a receive SGE that does not pass", "RC-9 RC-29 SYN-2", 0
 	}
 }
 
-/* ---- the order in which mistakes are found, and who learns of them ---- */
+/* ---- the order in which errors are found, and the QPs that report them ---- */
 
 TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC-4 RC-2 RC-3 RC-7",
 	  0)
@@ -368,7 +368,7 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	expect_cqe(&p.cq[0], 5, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
 	expect_no_cqe(&p.cq[1]);
 	expect(query_qp(&p.qp[1]).state == MOOR_QPS_RTS, "the responder has failed");
-	/* The requester comes back and begins with the same PSN. */
+	/* The requester is connected again, and begins with the same PSN. */
 	reset_qp(&p.qp[0]);
 	must_modify(&p.qp[0], to_init());
 	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
@@ -388,7 +388,7 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 	expect_cqe(&p.cq[0], 6, MOOR_WC_SUCCESS, 0);
 }
 
-/* Long enough that every device acknowledges some of it before it breaks off. */
+/* Long enough that every device acknowledges a part before the error. */
 #define LONG	(1u << 20)
 
 TEST_CASE(another_half_way, "what comes instead of the rest of a message is an invalid request",

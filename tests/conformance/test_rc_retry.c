@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Reliable connections: what is sent again, and what comes after an error (HWI 12). */
+/* Reliable connections: retries, and the time after an error (HWI 12). */
 #include <string.h>
 
 #include "traffic.h"
@@ -339,9 +339,9 @@ TEST_CASE(for_ever, "rnr_retry 7 and timeout 0 wait for ever", "RC-10 RC-36", 0)
 	expect_cqe(&p.cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
 }
 
-/* ---- requests that were here before ---- */
+/* ---- duplicate requests ---- */
 
-/* The requester forgets what it did, and begins again with the PSN it had. */
+/* Resets the requester, which begins again with the PSN that it had first. */
 static void begin_again(struct pair *p)
 {
 	reset_qp(&p->qp[0]);
@@ -528,7 +528,7 @@ TEST_CASE(reads_at_once, "no more READs at once than max_rd_atomic", "RC-40", 0)
 		expect(same(from, to + i * len, len), "READ %u: the data", i);
 }
 
-/* ---- what comes after an error ---- */
+/* ---- after an error ---- */
 
 TEST_CASE(flush, "all later WQEs of both queues are flushed, in order",
 	  "RC-12 RC-13 RC-18 SYN-1 CQ-19", 0)
@@ -590,7 +590,7 @@ TEST_CASE(flush_by_command, "MODIFY_QP to ERR flushes what there is", "RC-13 RC-
 		expect(cqe.status == MOOR_WC_WR_FLUSH_ERR, "status %u",
 		       cqe.status);
 	}
-	/* What the peer sends meets nobody. */
+	/* The peer's messages reach no QP. */
 	post_send(&p.qp[1], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
 	connect_with(&p, 1, 2, 6, 2);
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);

@@ -4,7 +4,7 @@
 
 #include "traffic.h"
 
-/* As an lkey of a WRITE: it is read. */
+/* Tries an entry as the lkey of a WRITE, which is read. */
 static void try_entry(struct pair *p, const char *what,
 		      const struct moor_mr_context *e, unsigned int type,
 		      uint8_t syndrome)
@@ -112,7 +112,7 @@ TEST_CASE(ranges_of_types, "an entry of a type that is not of its range is inval
 		expect(query(key, &out) == MOOR_CMD_BAD_INDEX,
 		       "type %u among the MRs is known", type);
 	}
-	/* The last entry of the MRs is as good as the first. */
+	/* The last entry of the MRs works like the first. */
 	key = (dev.consumer_first - 1) << dev.nonce_bits | 0x77;
 	write_entry(key, &mr, MOOR_MRC_TYPE_MR);
 	expect_local(&p, MOOR_WQE_WRITE, key, p.buf[0], 8, 0);
@@ -322,7 +322,7 @@ TEST_CASE(fresh_entries, "an entry is good as soon as it is written, whatever wa
 	}
 }
 
-/* ---- keys of their own kind ---- */
+/* ---- keys of special kinds ---- */
 
 static void make_kernel_pair(struct pair *p)
 {

@@ -234,7 +234,7 @@ TEST_CASE(clock_runs, "CLOCK counts nanoseconds since the last reset", "REG-4 RE
 
 /* ---- reset ---- */
 
-/* Something everywhere: registers, entries, slots, objects, traffic under way. */
+/* Leaves state everywhere: registers, entries, slots, objects, traffic under way. */
 static void leave_traces(struct pair *p)
 {
 	unsigned int i;
@@ -284,7 +284,7 @@ static void expect_no_traces(const struct pair *p)
 	       "there is DMA after the reset");
 }
 
-/* Whatever there was, a driver can begin anew. */
+/* No object is left, and a driver can begin anew. */
 static void expect_no_objects(const struct pair *p)
 {
 	struct moor_cmd_query_qp query_qp = {
@@ -441,7 +441,7 @@ TEST_CASE(reset_anywhere, "reset works in every state", "CTL-6 CTL-3 ERR-3", 0)
 	host_enable();
 	expect(!nop(), "after two resets");
 
-	/* A command under way, and one that makes the device fail. */
+	/* A device that has failed in the set-up is reset, too. */
 	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	host_set_up_registers(0);
 	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);

@@ -333,6 +333,6 @@ TEST_CASE(message_across, "a message never meets two registrations", "ACC-15", 0
 			return;
 		revoke(key);
 	}
-	/* Whether one was met half-way is up to the machine. */
+	/* Whether a message was cut half-way depends on timing. */
 	(void)mixed;
 }

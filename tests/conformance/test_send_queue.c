@@ -158,7 +158,7 @@ TEST_CASE(inline_data, "inline: up to MAX_INLINE and the end of the slot",
 		if (most + 32 < 512) {
 			struct moor_sq_wqe *raw;
 
-			/* The length alone says so: there is no room for the bytes. */
+			/* Only the length is wrong: the bytes would not fit. */
 			wr.data_len = 0;
 			raw = put_send(&p.qp[0], &wr);
 			raw->inline_length = most + 1;
@@ -220,7 +220,7 @@ TEST_CASE(many_sges, "as many SGEs as MAX_SGE and the slot allow, of any size",
 				.addr = p.buf[0] + total, .length = len + i,
 				.lkey = p.key[0],
 			};
-			/* The other way round, so that no two ends meet. */
+			/* In reverse order, so that no two ends meet. */
 			to[n - 1 - i] = (struct moor_sge){
 				.length = len + i, .lkey = p.key[1],
 			};
@@ -464,7 +464,7 @@ TEST_CASE(read_once, "a WQE is read once: what comes later into its slot is anot
 	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
 	rts.rnr_retry = 7;
 	must_modify(&p.qp[0], rts);
-	/* It waits for a receive; meanwhile its slot is overwritten. */
+	/* A SEND waits for a receive; meanwhile its slot is overwritten. */
 	post_send(&p.qp[0], (struct send_wr){
 		.opcode = MOOR_WQE_SEND, .wr_id = 11,
 		SGE(p.buf[0], 64, p.key[0]),
@@ -533,7 +533,7 @@ TEST_CASE(queue_order, "WQEs take effect in order, binds among them", "WQ-14",
 	unsigned int i;
 
 	make_pair(&p);
-	/* Both ends are one QP: it binds, then uses what it has bound. */
+	/* Both ends are one QP: it binds a window, then uses the window. */
 	must_modify(&p.qp[0], to_state(MOOR_QPS_RESET));
 	connect_qp(&p.qp[0], p.qp[0].qpn);
 	window = make_window(PD, MOOR_MRC_TYPE_MW_1);
@@ -572,7 +572,7 @@ TEST_CASE(receives_in_order, "receives are taken in order, one by each message",
 	about("posted in RESET and INIT");
 	for (i = 0; i < 6; i++) {
 		sge[0] = (struct moor_sge){ p.buf[1] + i * 1000, 500, p.key[1] };
-		/* Beyond the message: nobody looks at it. */
+		/* Beyond the message: the device does not look at this SGE. */
 		sge[1] = (struct moor_sge){ NOWHERE, 500, 0xdead };
 		put_recv(&p.qp[1], i, sge, dev.max_sge > 1 ? 2 : 1);
 		ring_recv(&p.qp[1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Set-up: rings, ENABLE and what it answers, CONTROL and STATUS (HWI 4). */
+/* Set-up: rings, ENABLE and its result, CONTROL and STATUS (HWI 4). */
 #include "traffic.h"
 #include "vfio_user.h"
 

@@ -240,7 +240,7 @@ TEST_CASE(srq_empty, "an empty one is an empty receive queue", "SRQ-7 RC-10", HA
 	came_shared(&s, 0, 9, 0, 64);
 }
 
-/* A QP of @qp_pd with an SRQ of @srq_pd; its message ends so at the receiver. */
+/* A QP of @qp_pd with an SRQ of @srq_pd: a message to it ends with @syndrome there. */
 static void keys_case(uint32_t qp_pd, uint32_t srq_pd, uint8_t qp_flags,
 		      uint8_t srq_flags, uint32_t key, uint8_t syndrome)
 {
@@ -296,7 +296,7 @@ TEST_CASE(srq_keys, "receive SGEs are checked by the SRQ's PD and KERNEL flag",
 	keys_case(PD, PD, MOOR_QP_FLAG_KERNEL, 0, key, MOOR_SYN_KEY);
 }
 
-/* As software does: what it does not know to be taken goes to its new places. */
+/* Copies WQEs that may not be taken yet to a new ring, as software does. */
 static void move_wqes(struct srq *srq, uint32_t from, unsigned int log_depth,
 		      unsigned int log_stride)
 {

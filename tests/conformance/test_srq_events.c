@@ -47,7 +47,7 @@ TEST_CASE(srq_limit, "SRQ_LIMIT: once, when fewer are posted than the limit",
 	expect(modify_srq(&s.srq, 0, 0) == MOOR_CMD_BAD_INDEX, "no such SRQ");
 }
 
-/* It has failed: each QP that needs a receive fails too; of the SRQ it is told once. */
+/* The SRQ has failed: each QP that needs a receive fails too; one event of the SRQ. */
 static void has_failed(struct sharing *s)
 {
 	unsigned int i;

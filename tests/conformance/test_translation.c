@@ -55,7 +55,7 @@ static uint32_t mr_of(struct moor_xlat xlat, uint64_t len)
 	return make_entry(&e, MOOR_MRC_TYPE_MR);
 }
 
-/* Byte @byte of the space is where it should be: 64 bytes are written there. */
+/* The translation leads to @where: 64 bytes are written there. */
 static void finds(struct pair *p, struct moor_xlat xlat, uint64_t where)
 {
 	uint32_t key = mr_of(xlat, 64);
@@ -86,7 +86,7 @@ TEST_CASE(heights, "a leaf may stand at every height of every number of levels",
 	for (levels = 1; levels <= MOOR_MAX_LEVELS; levels++) {
 		for (height = 1; height <= levels; height++) {
 			uint64_t size = 1ull << (12 + 9 * (height - 1));
-			/* The last bytes that there are, and those of the leaf. */
+			/* The last bytes of the space, and of the leaf. */
 			uint64_t byte = (1ull << (12 + 9 * levels)) - 64;
 			uint64_t leaf = HIGH + PAGE - size;
 			struct moor_xlat xlat;
@@ -317,7 +317,7 @@ TEST_CASE(top_leaf, "a block at the end of all addresses: no byte fails for thos
 	struct pair p;
 
 	begin(&p);
-	/* Nothing is mapped there: the first bytes fail by DMA, and not before. */
+	/* No memory is mapped there: the leaf's bytes fail in DMA, not in translation. */
 	xlat.root = (~0ull & MOOR_PTE_ADDR) | P | L | W;
 	key = mr_of(xlat, 2 * PAGE);
 	expect_local(&p, MOOR_WQE_WRITE, key, 0x10000, 64, MOOR_SYN_DMA);

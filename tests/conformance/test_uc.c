@@ -4,7 +4,7 @@
 
 #include "traffic.h"
 
-/* As make_pair(). */
+/* As make_pair(), with UC QPs. */
 static void make_uc_pair(struct pair *p)
 {
 	unsigned int i;
@@ -32,14 +32,14 @@ static struct send_wr uc_wr(const struct pair *p, uint8_t opcode, uint32_t len)
 	};
 }
 
-/* Whatever becomes of it, the sender is done when it is out. */
+/* Sends @wr: whether it arrives or not, its CQE is a success. */
 static void send_away(struct pair *p, struct send_wr wr)
 {
 	post_send(&p->qp[0], wr);
 	expect_cqe(&p->cq[0], 6, MOOR_WC_SUCCESS, 0);
 }
 
-/* Nothing comes of it at the responder, which stays as it was. */
+/* @wr has no effect at the responder, which stays in RTS. */
 static void is_dropped(struct pair *p, struct send_wr wr)
 {
 	send_away(p, wr);

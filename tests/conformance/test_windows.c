@@ -9,7 +9,7 @@
 #define LEN	5000u
 #define BIND_ALL (ALL_REMOTE)
 
-/* Whichever there is, when a rule is the same for both. */
+/* A type of window that the device has, for rules that are the same for both. */
 static unsigned int some_type(void)
 {
 	return dev.features & MOOR_FEATURE_MW_TYPE_2B ? MOOR_MRC_TYPE_MW_2 :
@@ -24,7 +24,7 @@ static struct moor_wqe_bind whole_bind(const struct pair *p, uint32_t window)
 	};
 }
 
-/* On QP 1, whose peer then uses the window. */
+/* Binds on QP 1, whose peer then uses the window. */
 static uint8_t try_bind(struct pair *p, const struct moor_wqe_bind *bind,
 			uint8_t *syndrome)
 {
@@ -158,7 +158,7 @@ TEST_CASE(bind_2, "type 2: bound once, on the QP that asks", "DYN-2 DYN-10 MW-5 
 	b.mw_key = key;
 	b.new_key = key;
 	must_bind(&p, &b);
-	/* QP 0 is the responder now, and the window is not bound on it. */
+	/* Now QP 0 is the responder, on which the window is not bound. */
 	post_send(&p.qp[1], (struct send_wr){
 		.opcode = MOOR_WQE_WRITE, .remote = p.buf[1] + OFFSET,
 		.rkey = key, SGE(p.buf[0], 8, p.key[0]),
@@ -316,7 +316,7 @@ TEST_CASE(window_access, "a window lends its range, with rights of its own",
 	uint64_t first;
 
 	make_pair(&p);
-	/* The MR itself allows no peer anything. */
+	/* The MR itself has no remote rights. */
 	mr = make_mr(PD, MOOR_ACCESS_LOCAL_WRITE | MOOR_ACCESS_MW_BIND, p.buf[1],
 		     BUF);
 	first = p.buf[1] + OFFSET;
@@ -485,7 +485,7 @@ TEST_CASE(rebinding_message, "a binding that ends in the middle of a message end
 			SGE(big, len, source),
 		});
 		watch_until(((volatile uint8_t *)at(to))[round * len / 16 + 1]);
-		/* Elsewhere, with the same key: at once, or by way of another one. */
+		/* Bound elsewhere with the same key: at once, or after another key. */
 		b.addr = to + len;
 		for (way = round & 1; way < 2; way++) {
 			b.new_key = key + !way;

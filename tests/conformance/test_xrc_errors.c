@@ -2,7 +2,7 @@
 /* Extended reliable connections on which requests fail (HWI 12.6). */
 #include "xrc.h"
 
-/* It begins with bytes that are there, and goes on with some that are not. */
+/* Sends a message that breaks off, because its second SGE is absent. */
 static void abandon_for(struct xrc *x, unsigned int i)
 {
 	uint32_t torn = make_torn_mr(true, take(2 * PAGE));
@@ -18,7 +18,7 @@ static void abandon_for(struct xrc *x, unsigned int i)
 		   MOOR_SYN_TRANSLATION);
 }
 
-/* The target has refused a request: it is told, and in ERR; and no more is. */
+/* The target has refused a request: it is in ERR, with this event and no other. */
 static void expect_refused(struct xrc *x, uint8_t event)
 {
 	expect_event(event, x->tgt.qpn);

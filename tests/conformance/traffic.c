@@ -31,7 +31,7 @@ void make_cq(struct cq *cq, uint32_t cqn, unsigned int log_cqe)
 	must(cmd);
 }
 
-/* Arm and sequence stay what they are: the request stands till it is answered. */
+/* Arm and sequence are stored unchanged: an open request stays until it is answered. */
 void free_cqes(const struct cq *cq)
 {
 	store_slot(cq->slot, cq->consumer | (uint64_t)cq->arm << 32 |
@@ -257,7 +257,7 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 	};
 	uint8_t *to = wqe + sizeof(head);
 
-	/* What is not needed is full of garbage: nobody looks at it. */
+	/* Unused fields are full of garbage: the device must not look at them. */
 	memset(wqe, 0xa5, 1u << qp->log_stride);
 	memcpy(wqe, &head, sizeof(head));
 	if (wr->to) {
@@ -330,7 +330,7 @@ void put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
 		memcpy(wqe + sizeof(head), sge, num_sge * sizeof(*sge));
 }
 
-/* Nobody kicks for it: the device looks when a message comes. */
+/* There is no kick: the device looks at the slot when a message comes. */
 void ring_recv(const struct qp *qp)
 {
 	store_slot(qp->rq_slot, qp->rq_producer);

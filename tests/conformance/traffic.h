@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A provider's moves: CQs, QPs, work requests, completions. */
+/* The provider's part: CQs, QPs, work requests, completions. */
 #ifndef CONFORMANCE_TRAFFIC_H
 #define CONFORMANCE_TRAFFIC_H
 
@@ -14,23 +14,23 @@ struct cq {
 	uint64_t ring;
 };
 
-/* The command that creates @cq, with a ring of its own; send it, or change it. */
+/* The command that creates @cq, with a new ring; to be sent, or changed before. */
 struct moor_cmd_create_cq cq_command(struct cq *cq, uint32_t cqn,
 				     unsigned int log_cqe);
 void make_cq(struct cq *cq, uint32_t cqn, unsigned int log_cqe);
 void arm_cq(struct cq *cq, enum moor_cq_arm how);
 
-/* Tells the device how far the consumer is; poll_cqe() does it too. */
+/* Stores the consumer index in the slot; poll_cqe() does so, too. */
 void free_cqes(const struct cq *cq);
 bool peek_cqe(const struct cq *cq, struct moor_cqe *cqe);
 bool poll_cqe(struct cq *cq, struct moor_cqe *cqe);
 struct moor_cqe wait_cqe(struct cq *cq);
 
-/* The next CQE, which has to come, has these; it is returned. */
+/* Waits for the next CQE, which must have these values. Return: the CQE. */
 struct moor_cqe expect_cqe(struct cq *cq, uint64_t wr_id, uint8_t status,
 			   uint8_t syndrome);
 
-/* None comes, though the device has had the time. */
+/* No CQE comes, though the device has had the time. */
 void expect_no_cqe(struct cq *cq);
 
 /* ---- queue pairs ---- */
@@ -46,10 +46,10 @@ struct qp {
 	uint32_t sq_producer, rq_producer;
 };
 
-/* A number not used yet, with bits above the index. */
+/* A QP number that was not used yet, with bits above the index. */
 uint32_t take_qpn(void);
 
-/* The command that creates @qp: as it is; or with a number and queues of its own. */
+/* The command that creates @qp: as it is; or with a new number and new queues. */
 struct moor_cmd_create_qp qp_command_with(const struct qp *qp,
 					  const struct cq *send_cq,
 					  const struct cq *recv_cq);
@@ -58,7 +58,7 @@ struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
 void make_qp(struct qp *qp, const struct cq *send_cq, const struct cq *recv_cq);
 void destroy_qp(const struct qp *qp);
 
-/* What a transition takes at the least; then modify() it. */
+/* The smallest commands for transitions, for modify(). */
 struct moor_cmd_modify_qp to_init(void);
 struct moor_cmd_modify_qp to_rtr(uint32_t peer);
 struct moor_cmd_modify_qp to_rts(void);
@@ -110,7 +110,7 @@ struct send_wr {
 struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
 			uint32_t rkey, uint32_t len);
 
-/* Into the next slot, without ringing. Return: the WQE. */
+/* Writes a WQE into the next slot, without ringing. Return: the WQE. */
 struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr);
 void ring_send(const struct qp *qp);
 void post_send(struct qp *qp, struct send_wr wr);
@@ -133,24 +133,24 @@ struct pair {
 	uint32_t key[2];
 };
 
-/* CQs 0 and 1. The buffers are filled with seeds 1 and 2. */
+/* Makes a pair, with CQs 0 and 1; the buffers are filled with seeds 1 and 2. */
 void make_pair(struct pair *p);
 
 /* Resets both QPs and connects them anew; CQs and events are emptied. */
 void reconnect(struct pair *p);
 
-/* WRITE or READ of @len bytes between the starts of the buffers: its CQE. */
+/* Does a WRITE or READ of @len bytes. Return: its CQE. */
 struct moor_cqe move(struct pair *p, uint8_t opcode, uint64_t local,
 		     uint32_t lkey, uint64_t remote, uint32_t rkey,
 		     uint32_t len);
 
-/* That this local or remote access ends so; the pair is reconnected if need be. */
+/* Expects this result of a local or remote access; reconnects the pair if need be. */
 void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
 		  uint32_t len, uint8_t syndrome);
 void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 		   uint32_t len, bool allowed);
 
-/* An MR of three pages of @memory, of which the last is absent, or is nowhere. */
+/* An MR of three pages of @memory, the last of which is absent, or is not mapped. */
 #define TORN_IOVA	0x100000ull
 uint32_t make_torn_mr(bool absent, uint64_t memory);
 

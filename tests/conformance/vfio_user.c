@@ -126,7 +126,7 @@ void vfio_user_connect(const char *path)
 			   strlen(hello.capabilities) + 1, NULL, 0, &reply))
 		bail_out("the server does not speak version 0.0 of vfio-user");
 
-	/* The text is JSON that ends with a NUL; without the number it is 1. */
+	/* The text is JSON that ends with a NUL; without max_msg_fds the number is 1. */
 	reply.data[sizeof(reply.data) - 1] = '\0';
 	limit = strstr((char *)reply.data + sizeof(hello.version),
 		       "\"max_msg_fds\":");

@@ -66,14 +66,14 @@ struct vfio_user_region_access {
 struct vfio_user_reply {
 	uint8_t data[4096 + sizeof(struct vfio_user_region_access)];
 	uint32_t size;
-	int fd;			/* that came with it, or -1: the caller's to close */
+	int fd;			/* that came with the reply, or -1: the caller closes it */
 };
 
 /* Connects and agrees on a version; a failure ends the program. */
 void vfio_user_connect(const char *path);
 void vfio_user_disconnect(void);
 
-/* Of the files that one message may carry. */
+/* Return: how many files one message may carry. */
 unsigned int vfio_user_max_fds(void);
 
 /*

@@ -17,7 +17,7 @@ struct xrc {
 	uint32_t key[2];		/* of PD, of OTHER_PD */
 };
 
-/* The commands that create them; send them, or change them. */
+/* The commands that create SRQs and QPs; to be sent, or changed before. */
 struct moor_cmd_create_srq xrc_srq_command(struct srq *srq, const struct cq *cq,
 					   uint32_t pd);
 struct moor_cmd_create_qp ini_command(struct qp *qp, const struct cq *cq);
@@ -27,11 +27,11 @@ void make_xrc(struct xrc *x);
 void reconnect_xrc(struct xrc *x);
 void destroy_srq(const struct srq *srq);
 
-/* A work request for SRQ number @srqn. */
+/* Posts a work request for SRQ number @srqn. */
 void post_for(struct xrc *x, uint32_t srqn, struct send_wr wr);
-/* A SEND for SRQ @srqn, of @len bytes of the buffer: its CQE has this status. */
+/* Does a SEND for SRQ @srqn, of @len bytes of the buffer: its CQE has this status. */
 void send_for(struct xrc *x, uint32_t srqn, uint32_t len, uint8_t status);
-/* A receive of SRQ @i has ended. */
+/* Expects the CQE of a receive of SRQ @i. */
 struct moor_cqe came_for(struct xrc *x, unsigned int i, uint64_t wr_id,
 			 uint8_t status, uint8_t syndrome);
 
