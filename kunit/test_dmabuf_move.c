@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of a dma-buf whose owner moves it: what becomes of the table, who waits for
- * whom, and what happens when it cannot be mapped again.
+ * Memory of a dma-buf whose owner moves it: its table, which tasks wait for which, and
+ * what happens when it cannot be mapped again.
  */
 
 #include <linux/dma-buf.h>
@@ -98,7 +98,7 @@ static u32 invalidations(void)
 	return moor_kunit_nic()->commands[MOOR_CMD_MR_INVALIDATE];
 }
 
-/* What the device makes of it: 0, or a syndrome. */
+/* A write by the device. Return: 0, or a syndrome. */
 static int put(struct ib_mr *mr, u64 addr, u64 value)
 {
 	return fake_nic_access(moor_kunit_nic(), mr->rkey, TO_WRITE, addr,
@@ -130,7 +130,7 @@ static u8 ask(struct moving *moving, struct ib_mr *mr, u64 addr)
 	return page->status;
 }
 
-/* Whoever waits for a buffer, pages of the process are served. */
+/* Pages of the process are served, whether or not a worker waits for a buffer. */
 static void expect_pages(struct moving *moving)
 {
 	struct fake_page *page = ask_for(moving, moving->paged, moving->addr,
@@ -151,7 +151,7 @@ static int advise(struct moving *moving, u64 addr, u32 length,
 			      &moving->pair.user->attrs);
 }
 
-/* All is there at once; it goes as one, and comes back as one, with what was in it. */
+/* The buffer is mapped as a whole, and unmapped as a whole, and keeps its data. */
 static void move_data(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -184,9 +184,9 @@ static void move_data(struct kunit *test)
 						  i + round), 0);
 		}
 	}
-	/* There already: nothing happens. */
+	/* Mapped already: nothing happens. */
 	KUNIT_EXPECT_EQ(test, ask(moving, moving->mr, IOVA), MOOR_PAGE_RESOLVED);
-	/* Not there: it moves all the same, and nobody is told. */
+	/* Not mapped: it moves all the same, and the device gets no MR_INVALIDATE. */
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE), 0);
 	KUNIT_EXPECT_EQ(test, invalidations(), round);
@@ -197,7 +197,7 @@ static void move_data(struct kunit *test)
 	moving_close(moving);
 }
 
-/* Some bytes of the buffer, under another name. */
+/* An MR of a part of the buffer, with another iova. */
 static void move_offset(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -324,14 +324,14 @@ static void move_interrupted(struct kunit *test)
 	moving_close(moving);
 }
 
-/* Before the buffer has arrived nobody has it, and nobody else waits. */
+/* Until the buffer has arrived it is not mapped, and only what needs it waits. */
 static void move_fence(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
 	struct moor_fault_queue *queue = moving->pair.user->uctx.faults;
 	struct fake_page *page;
 
-	/* One worker would be enough to be in the way of the process's pages. */
+	/* With one worker, a wait for the buffer there would hold up the process's pages. */
 	workqueue_set_max_active(queue->wq[MOOR_FAULT_PAGE], 1);
 	KUNIT_EXPECT_EQ(test, put(moving->mr, IOVA, 0x4711), 0);
 	KUNIT_EXPECT_EQ(test, owner(moving, EXPORTER_MOVE_BEGIN), 0);
@@ -350,7 +350,7 @@ static void move_fence(struct kunit *test)
 	moving_close(moving);
 }
 
-/* The end of an MR does not wait for what a worker waits for, nor does a QP's. */
+/* Neither the end of an MR nor that of a QP waits for what a worker waits for. */
 static void move_fence_dereg(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -372,7 +372,7 @@ static void move_fence_dereg(struct kunit *test)
 	moving_close(moving);
 }
 
-/* Has the buffer for itself, for a while. */
+/* A thread that holds the buffer's reservation lock for a while. */
 struct owner {
 	struct dma_buf *buf;
 	struct completion begun;
@@ -410,7 +410,7 @@ static void owner_start(struct moving *moving, struct owner *owner)
 	wait_for_completion(&owner->begun);
 }
 
-/* While its owner has it locked nobody maps it; the process's pages are served. */
+/* While its owner has it locked it is not mapped; the process's pages are served. */
 static void move_locked(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -432,7 +432,7 @@ static void move_locked(struct kunit *test)
 	moving_close(moving);
 }
 
-/* He may be moving it: who deregisters waits. */
+/* The owner may be moving the buffer: deregistering waits for the lock. */
 static void move_locked_dereg(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -484,7 +484,7 @@ static void move_advise(struct kunit *test)
 	moving_close(moving);
 }
 
-/* Another domain's, and where nothing is: an answer, and nothing is mapped. */
+/* Requests for another domain's MR, or outside the MR: an answer, and no mapping. */
 static void move_lies(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);
@@ -523,7 +523,7 @@ static void move_no_fence(struct kunit *test)
 	moving_close(moving);
 }
 
-/* What no device may say: an MR to which no window can be bound is not busy. */
+/* A device that says that an MR to which no window can be bound is busy is stopped. */
 static void move_busy(struct kunit *test)
 {
 	struct moving *moving = moving_open(test);

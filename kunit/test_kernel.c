@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues of the kernel: what is written into rings, and what is made of what a device
- * writes. It executes nothing here: the CQEs are the cases' own.
+ * Queues of the kernel: what the driver writes into rings, and what it makes of CQEs.
+ * The fake NIC executes no WQE: the cases write the CQEs.
  */
 
 #include <linux/sizes.h>
@@ -61,7 +61,7 @@ static void kernel_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->length), 33);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->lkey), 44);
 	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 1);
-	/* One that cannot be said does not take those before it along. */
+	/* A request that is refused leaves those before it posted. */
 	wr.wr.next = &(struct ib_send_wr){ .opcode = IB_WR_LSO };
 	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
 	KUNIT_EXPECT_PTR_EQ(test, bad, wr.wr.next);
@@ -72,7 +72,7 @@ static void kernel_post(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* As a WRITE, of SGEs or inline; FLUSH the core has no way to ask for. */
+/* Of SGEs or inline, as a WRITE. The core has no way to ask for FLUSH. */
 static void kernel_post_atomic_write(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -122,7 +122,7 @@ static void kernel_post_atomic_write(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* What needs an answer is not posted to a queue that gets none. */
+/* Requests that need an answer are not posted to a UC queue, which gets none. */
 static void kernel_post_uc(struct kunit *test)
 {
 	static const enum ib_wr_opcode posted[] = {
@@ -167,7 +167,7 @@ static void kernel_post_uc(struct kunit *test)
 	kernel_pair_close(test, rc);
 }
 
-/* A CQE ends its WQE and those before it; rings go round. */
+/* A CQE ends its WQE and those before it; rings wrap. */
 static void kernel_poll(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -197,7 +197,7 @@ static void kernel_poll(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* What the device says that a WQE was. */
+/* Each opcode of a CQE, and what the completion reports. */
 static void kernel_poll_opcodes(struct kunit *test)
 {
 	static const struct {
@@ -306,7 +306,7 @@ static void told_desc(const struct told *told, char *desc)
 
 KUNIT_ARRAY_PARAM(told, tolds, told_desc);
 
-/* How much has come, a device may lie about: users go by that. */
+/* A device may lie about how many bytes came, and users rely on that number. */
 static void kernel_room(struct kunit *test)
 {
 	const struct told *told = test->param_value;
@@ -331,7 +331,7 @@ static void kernel_room(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* Whoever stops a queue pair frees memory next: the device obeys, or is stopped itself. */
+/* A user that stops a queue pair frees memory next: a device that refuses is stopped. */
 static void stop_refused(struct kunit *test, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1 };
@@ -342,7 +342,7 @@ static void stop_refused(struct kunit *test, enum ib_qp_state state)
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), 0);
 	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
 	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
-	/* Any other change may be refused. */
+	/* A device may refuse any other change. */
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), -EINVAL);
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(pair->mdev));
 	attr.qp_state = state;
@@ -363,8 +363,8 @@ static void kernel_reset_refused(struct kunit *test)
 }
 
 /*
- * What begins anew begins at 0, also if somebody stores after the device has zeroed the slots:
- * this one, which does not, leaves them as if he had.
+ * After a reset the slots are 0, even if a task stored an old head after the device had
+ * zeroed them. This fake NIC does not zero them, which looks the same.
  */
 static void kernel_reset_slots(struct kunit *test)
 {
@@ -382,7 +382,7 @@ static void kernel_reset_slots(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
-/* Page 0 first, then pages that are the driver's from then on. */
+/* Slots come from page 0 first, then from pages that the driver keeps. */
 static void kernel_slots(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Translation tables (HWI 7): whatever shape pinned memory has, every byte of
- * it is found where it is. The pages are invented; only their addresses count.
+ * Translation tables (HWI 7): for every shape of pinned memory, a walk finds each byte
+ * at its address. The pages are invented: only their addresses count.
  */
 
 #include <linux/prandom.h>
@@ -115,8 +115,8 @@ static void check_table(struct kunit *test, const struct memory *mem,
 }
 
 /*
- * No byte before the first leaf or behind the last may be found in a tree: it is
- * nobody's.
+ * A walk must find no byte before the first leaf or behind the last: the MR does not
+ * own it.
  */
 static void check_ends(struct kunit *test, const struct memory *mem,
 		       const struct moor_table *table)
@@ -140,7 +140,7 @@ static void check_ends(struct kunit *test, const struct memory *mem,
 							&left));
 }
 
-/* What a node held before is no concern of who gets it next. */
+/* Nodes come with the contents of their last use: fill them with entries that show. */
 static void spoil_pool(struct moor_dev *mdev)
 {
 	struct moor_node *node;
@@ -191,7 +191,7 @@ static const struct layout layouts[] = {
 	{ "1 TiB in 1 GiB", 1024, SZ_1G, 2ULL * SZ_1G, SZ_1G, 0, 0, 0, 2, 30 },
 	{ "200 GiB in 2 MiB", 102400, SZ_2M, 3ULL * SZ_2M, SZ_2M, 0, 0, 0, 2, 21 },
 	{ "high addresses", 700, SZ_4K, 7ULL * SZ_4K, 0xfffffff000000000, 0, 0, 0, 2, 12 },
-	/* alignment: neither of the address nor of the process's counts, seams do */
+	/* alignment: only that of the seams counts, not that of the addresses */
 	{ "2 MiB, off by 4 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x1000, 1, 21 },
 	{ "2 MiB, off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M, 0, 0, 0x10000, 1, 21 },
 	{ "2 MiB, both off by 64 KiB", 5, SZ_2M, 3 * SZ_2M, SZ_2M + SZ_64K, 0, 0, 0x10000, 1, 21 },
@@ -354,8 +354,8 @@ static const struct mixture refills[] = {
 };
 
 /*
- * Whatever memory comes, the same nodes describe it, and nothing of what was there
- * before is left; the device's entry for it never changes.
+ * The same nodes describe each memory that comes, and keep no entry of the one before;
+ * the device's entry for the MR never changes.
  */
 static void xlat_refill(struct kunit *test)
 {
@@ -427,7 +427,7 @@ static void xlat_last_addresses(struct kunit *test)
 		mem.len[1] = SZ_2M;
 		mem.addr[2] = cases[i].last;
 		mem.len[2] = SZ_4K;
-		/* Nothing is aligned where the process has it. */
+		/* No address of the process is aligned. */
 		memory_finish(&mem, SZ_1M + 0x7000, 0);
 		KUNIT_ASSERT_EQ(test, moor_table_build(mdev, &table, &mem.umem),
 				0);
@@ -439,7 +439,7 @@ static void xlat_last_addresses(struct kunit *test)
 	}
 }
 
-/* What is no page, of a dma-buf, cannot be described, wherever it is. */
+/* A piece of a dma-buf that is not whole pages is refused, wherever it is. */
 static void xlat_no_pages(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -550,7 +550,7 @@ static void xlat_page_sizes(struct kunit *test)
 	memory_free(&mem);
 }
 
-/* What is pinned for reading cannot be written, in a tree and without one. */
+/* Memory pinned for reading has no writable leaf, in a tree and without one. */
 static void xlat_read_only(struct kunit *test)
 {
 	struct moor_dev *mdev = test->priv;
@@ -577,7 +577,7 @@ static void xlat_read_only(struct kunit *test)
 	}
 }
 
-/* Nodes come from the pool and go back; what the pool has not, is made. */
+/* Nodes come from the pool and go back; further ones are allocated. */
 static void xlat_pool(struct kunit *test)
 {
 	static const struct layout large = {

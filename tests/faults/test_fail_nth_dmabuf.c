@@ -4,8 +4,8 @@
  * dma-bufs with each allocation and copy in the kernel failing in turn: registering and
  * deregistering buffers of udmabuf, of the system's heap and of
  * tests/kernel/exporter.c, which moves them; the move itself; and mapping again, on
- * advice, or by a worker of the kernel when the NIC asks. An MR that cannot be mapped
- * again is dead: accesses and advice fail from then on.
+ * advice, or by a worker of the kernel when the NIC asks. An access or advice that
+ * meets a failure fails; the next one is served.
  */
 #include <errno.h>
 #include <stdio.h>

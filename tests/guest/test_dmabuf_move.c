@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timeout: 180
  *
- * The owner of a dma-buf moves it, at rest and under traffic: who has it registered
- * goes on with what is in it, wherever that is, and nobody reads or writes where it has
- * been (what was left there is all one byte, and is looked at with each move). Where
- * nothing can move while it is registered, that is all there is to see.
+ * The owner of a dma-buf moves it, at rest and under traffic. Accesses by the MR find
+ * its contents, wherever they are, and the NIC does not touch the pages that the buffer
+ * has left: the owner fills these with one byte, and checks them at each move. On a
+ * kernel where a registered buffer cannot move, the test shows just that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ static void drop(struct buffer *b)
 	buffer_put(b);
 }
 
-/* Between side a's buffer and the buffer's iova, by either one's key. */
+/* A request of side a on the dma-buf, by its rkey. */
 static struct request remote(enum ibv_wr_opcode opcode, const struct buffer *b,
 			     uint64_t iova, uint32_t length)
 {
@@ -105,7 +105,7 @@ static bool received(const struct buffer *b)
 	       wc.status == IBV_WC_SUCCESS && is_filled(b->at, SIZE, 5);
 }
 
-/* A move before each operation; each finds what the one before has left. */
+/* A move before each operation, which finds what the operation before it wrote. */
 static void test_at_rest(void)
 {
 	struct buffer b = make();
@@ -145,7 +145,7 @@ static void test_at_rest(void)
 	drop(&b);
 }
 
-/* Odd bytes of it, beside all of it. */
+/* An MR of a part of the buffer that begins and ends inside pages. */
 static void test_range(void)
 {
 	struct buffer b = make();
@@ -208,7 +208,7 @@ static int mover_stop(struct mover *mover)
 	return mover->err ? mover->err : owner_does(EXPORTER_MOVE, mover->b);
 }
 
-/* There and back, each way there is, with another pattern each time. */
+/* Data to the buffer and back, by WRITE and READ and by each key. */
 static bool round_trip(const struct buffer *b, uint8_t seed)
 {
 	fill(pair.a.buf, SIZE, seed);
@@ -247,7 +247,7 @@ static void test_under_traffic(void)
 	drop(&b);
 }
 
-/* An MR's end beside moves and accesses. */
+/* MRs are deregistered while the buffer moves and is written. */
 static void test_dereg(void)
 {
 	struct buffer b = buffer_make();
@@ -275,7 +275,7 @@ static void test_dereg(void)
 	buffer_put(&b);
 }
 
-/* A process that writes to it for ever, and is killed. */
+/* A process that writes to the buffer until it is killed. */
 static _Noreturn void write_for_ever(struct buffer *b)
 {
 	struct pair own = {};
@@ -306,7 +306,7 @@ static void test_exit(void)
 		child = fork();
 		if (!child)
 			write_for_ever(&b);
-		/* It has begun when it has overwritten this. */
+		/* The child has begun when it has overwritten this byte. */
 		while (__atomic_load_n(&b.at[0], __ATOMIC_RELAXED) == 1)
 			;
 		mover_start(&mover, &b);
@@ -320,7 +320,7 @@ static void test_exit(void)
 	buffer_put(&b);
 }
 
-/* ---- when it cannot be had ---- */
+/* ---- when it cannot be mapped ---- */
 
 /* Each failure fails one access; the next one finds what was in the buffer. */
 static void test_failed(void)
@@ -370,9 +370,9 @@ static void test_taken_back(void)
 	drop(&other);
 }
 
-/* ---- while it is under way ---- */
+/* ---- while a move is under way ---- */
 
-#define STUCK	5	/* more than a context has workers */
+#define STUCK	5	/* requests: more than a context has workers */
 
 static struct pair stuck[STUCK];
 
@@ -420,7 +420,7 @@ static void stuck_close(void)
 		pair_close(&stuck[i]);
 }
 
-/* Pages of the process come and go meanwhile, and other buffers' MRs. */
+/* Meanwhile page requests for the process's memory and other buffers are served. */
 static void expect_others_go_on(void)
 {
 	uint8_t *memory = map_pages(SIZE);
@@ -507,7 +507,7 @@ static void test_moving(void)
 	test_advise();
 }
 
-/* Registered, it is pinned: it can be taken back (test_dmabuf_owner), not moved. */
+/* A registered buffer is pinned: it can be taken back (test_dmabuf_owner), not moved. */
 static void test_pinned(void)
 {
 	struct buffer b = make();
