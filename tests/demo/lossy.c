@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rounds = strtoul(argv[2], NULL, 0);
-	/* A packet without acknowledgement is sent again after some 4 ms. */
+	/* A packet without an ACK is sent again after some 4 ms. */
 	config.timeout = 10;
 	pair_open(&pair, open_nic(argv[1], &pair.attr), &config);
 	pair_connect(&pair);

@@ -12,7 +12,7 @@
 /* No connection gets that far; each fourth one wraps. */
 #define PSN_STRIDE	BIT(22)
 
-/* An acknowledgement is missed after 67 ms, or after 16. */
+/* An ACK counts as missed after 67 ms, or after 16. */
 #define ACK_TIMEOUT		14
 #define IMPAIRED_TIMEOUT	12
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Walks through a call, making each point at which the kernel can fail fail in turn.
+ * Walks through a call: makes one point after another fail at which the kernel can.
  * The call must succeed or return a sane errno, leave nothing behind after an error,
  * and then succeed when it is repeated.
  */
