@@ -199,6 +199,10 @@ static void test_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_FAIL, lent->fd), 0);
 	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EXPORTER_ERROR);
+	/* The owner gives less than the buffer's size: the core does not look. */
+	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_SHORT, lent->fd), 0);
+	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EINVAL);
 	mr = moor_rereg_user_mr(lent->mr, IB_MR_REREG_ACCESS, 0, 0, 0, RIGHTS,
 				lent->pd, moor_user_udata(test, lent->user, NULL, 0, 0));
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP);

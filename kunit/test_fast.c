@@ -163,6 +163,40 @@ static void fast_failed(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
+/*
+ * The CQ has failed, and the driver flushes what was posted. Which table the device uses
+ * is unknown, so the MR cannot be mapped again; one without a REG_MR can.
+ */
+static void fast_flushed(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	struct moor_fast_mr *other = fast_open(test, pair, 2);
+	struct scatterlist sg;
+	struct ib_wc wc[2];
+
+	fast_map(test, other, 0x50000);
+	fast_map(test, fast, 0x10000);
+	KUNIT_ASSERT_EQ(test, fast_post(pair, fast, IB_ACCESS_LOCAL_WRITE), 0);
+	local_irq_disable();
+	moor_kernel_cq_failed(pair->cq);
+	local_irq_enable();
+	fast_map(test, fast, 0x20000);
+	moor_kernel_qp_stopped(pair->qp);
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 2, wc), 1);
+	KUNIT_EXPECT_EQ(test, wc[0].status, IB_WC_WR_FLUSH_ERR);
+	sg_init_table(&sg, 1);
+	sg_dma_address(&sg) = 0x30000;
+	sg_dma_len(&sg) = PAGE_SIZE;
+	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&fast->mr.ibmr, &sg, 1, NULL, PAGE_SIZE),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
+	fast_map(test, other, 0x40000);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&other->mr.ibmr), 0);
+	kernel_pair_close(test, pair);
+}
+
 /* The MR of a failed REG_MR was looked up just before it went: its nodes are gone. */
 static void fast_failed_late(struct kunit *test)
 {
@@ -197,6 +231,7 @@ static struct kunit_case fast_cases[] = {
 	KUNIT_CASE(fast_flush),
 	KUNIT_CASE(fast_failed),
 	KUNIT_CASE(fast_failed_late),
+	KUNIT_CASE(fast_flushed),
 	{}
 };
 

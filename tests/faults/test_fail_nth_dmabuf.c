@@ -37,7 +37,6 @@ static struct pair home, young;
  */
 static struct buffer b;
 static struct pair *pair;
-static bool moves;
 
 static int reg(void)
 {
@@ -209,9 +208,6 @@ static void walk_refusing(void)
 		.call = rereg_refused, .works = served, .intact = served, .after = dereg,
 	});
 	for (i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-		/* Where the buffer is pinned, ib_core accepts a short list. */
-		if (!moves && refusals[i].command == EXPORTER_SHORT)
-			continue;
 		command = refusals[i].command;
 		due = refusals[i].due;
 		walk(&(struct path){ .name = refusals[i].name, .call = be_refused });
@@ -497,6 +493,7 @@ int main(void)
 {
 	struct pair_config config = pair_defaults;
 	struct ibv_device_attr attr;
+	bool moves;
 	int before;
 	long pinned;
 	enum way way;

@@ -13,7 +13,6 @@
 #include <linux/dma-buf.h>
 
 #include "moor.h"
-#include "trace.h"
 
 /* Windows would outlast what the owner takes back; the core lets neither flag pass. */
 #define MOOR_ACCESS_NO_DMABUF	(IB_ACCESS_MW_BIND | IB_ZERO_BASED)
@@ -24,8 +23,6 @@ static void moor_dmabuf_taken_back(void *private)
 	struct moor_mr *mr = private;
 	struct moor_dev *mdev = to_mdev(mr->reg.umem->ibdev);
 
-	if (moor_is_revoked(&mr->exit))
-		return;
 	if (moor_key_revoke(mdev, mr->key))
 		moor_hw_kill(mdev, "it holds an MR that no window can be bound to");
 }
@@ -49,6 +46,30 @@ bool moor_dmabuf_let_go(const struct moor_registration *reg)
 	return true;
 }
 
+/**
+ * moor_dmabuf_check_list - check what the owner of a dma-buf has given
+ * @reg: registration of the buffer, mapped
+ *
+ * The core does not look. A table of a list that is too short would let the device go
+ * on behind the buffer, or have no first piece at all.
+ *
+ * Return: 0; -EINVAL if the list is not the registered length in whole pages.
+ */
+int moor_dmabuf_check_list(const struct moor_registration *reg)
+{
+	const struct sg_table *sgt = &reg->umem->sgt_append.sgt;
+	struct scatterlist *sg;
+	u64 length = 0;
+	u32 i;
+
+	for_each_sg(sgt->sgl, sg, sgt->nents, i) {
+		if (!PAGE_ALIGNED(sg_dma_address(sg) | sg_dma_len(sg)))
+			return -EINVAL;
+		length += sg_dma_len(sg);
+	}
+	return length == moor_dmabuf_pages(reg) * PAGE_SIZE ? 0 : -EINVAL;
+}
+
 /* Returns with the reservation lock held, unless it fails. */
 static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
 				    struct moor_registration *reg, int fd)
@@ -64,7 +85,9 @@ static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	reg->umem = &dmabuf->umem;
-	err = moor_table_build(mdev, &reg->table, reg->umem);
+	err = moor_dmabuf_check_list(reg);
+	if (!err)
+		err = moor_table_build(mdev, &reg->table, reg->umem);
 	if (err) {
 		ib_umem_dmabuf_revoke_unlock(dmabuf);
 		ib_umem_release(reg->umem);
@@ -180,7 +203,8 @@ static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd,
  * Return: the MR; -EBADF if @fd is no file, -EINVAL if it is no dma-buf, -EFAULT if the
  * buffer is too short; -EINVAL for an impossible range or a combination of rights that
  * IBA forbids; -EOPNOTSUPP for a flag that is not allowed for a dma-buf; the error of
- * the buffer's owner; -ENOMEM; -EIO on a dead device.
+ * the buffer's owner; -EINTR or -ERESTARTSYS if a signal comes while the buffer moves;
+ * -ENOMEM; -EIO on a dead device.
  */
 struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 				      u64 length, u64 iova, int fd, int access,

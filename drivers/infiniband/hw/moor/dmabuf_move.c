@@ -6,7 +6,8 @@
  * access fails, and the next one tries again.
  *
  * The buffer's reservation lock serialises its owner, the task that deregisters and
- * tasks that map. Under that lock only the device may be waited for.
+ * tasks that map. The owner's move waits for nothing but the device; a task that maps
+ * the buffer may wait for the owner under the lock.
  */
 
 #include <linux/dma-buf.h>
@@ -21,28 +22,6 @@ MODULE_IMPORT_NS(MOOR_DMA_BUF_NS);
 static struct moor_dev *moor_dmabuf_dev(const struct moor_dmabuf *dmabuf)
 {
 	return to_mdev(dmabuf->mr->reg.umem->ibdev);
-}
-
-static u64 moor_dmabuf_pages(const struct moor_registration *reg)
-{
-	return DIV_ROUND_UP_ULL(offset_in_page(reg->start) + reg->length,
-				PAGE_SIZE);
-}
-
-/* The table has room for the registered length in whole pages, no more and no less. */
-static int moor_dmabuf_check_list(const struct moor_registration *reg)
-{
-	const struct sg_table *sgt = &reg->umem->sgt_append.sgt;
-	struct scatterlist *sg;
-	u64 length = 0;
-	u32 i;
-
-	for_each_sg(sgt->sgl, sg, sgt->nents, i) {
-		if (!PAGE_ALIGNED(sg_dma_address(sg) | sg_dma_len(sg)))
-			return -EINVAL;
-		length += sg_dma_len(sg);
-	}
-	return length == moor_dmabuf_pages(reg) * PAGE_SIZE ? 0 : -EINVAL;
 }
 
 static int moor_dmabuf_map(struct moor_dmabuf *dmabuf)

@@ -244,6 +244,7 @@ struct moor_dm {
  * @num_pages: pages that were mapped last
  * @mapped: the table that was mapped last; the user serialises the MR's use
  * @posted: the table that a valid registration may use
+ * @unsure: a REG_MR was flushed without a CQE, so that @posted may be wrong
  * @rcu: for freeing
  */
 struct moor_fast_mr {
@@ -253,6 +254,7 @@ struct moor_fast_mr {
 	u32 num_pages;
 	u8 mapped;
 	u8 posted;
+	bool unsure;
 	struct rcu_head rcu;
 };
 
@@ -400,6 +402,7 @@ int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		   unsigned int *sg_offset);
 int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr);
 void moor_fast_failed(struct moor_qp *qp, u32 index);
+void moor_fast_flushed(struct moor_qp *qp, u32 index);
 void moor_fast_settle(struct moor_qp *qp);
 
 /* dmabuf.c */
@@ -408,6 +411,13 @@ static inline bool moor_reg_is_dmabuf(const struct moor_registration *reg)
 	return reg->umem && reg->umem->is_dmabuf;
 }
 
+static inline u64 moor_dmabuf_pages(const struct moor_registration *reg)
+{
+	return DIV_ROUND_UP_ULL(offset_in_page(reg->start) + reg->length,
+				PAGE_SIZE);
+}
+
+int moor_dmabuf_check_list(const struct moor_registration *reg);
 bool moor_dmabuf_let_go(const struct moor_registration *reg);
 struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 				      u64 length, u64 iova, int fd, int access,

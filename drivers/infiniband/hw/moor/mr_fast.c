@@ -9,7 +9,9 @@
  * registration uses: a REG_MR work request takes the table that was mapped last, and
  * the next mapping takes the other. That holds as long as an MR is not mapped again
  * before its last REG_MR has completed, which no user does. If that REG_MR failed, the
- * registration before it may still be valid, and the two tables are exchanged.
+ * registration before it may still be valid, and the two tables are exchanged. If the
+ * driver had to flush the REG_MR, because a failed CQ got no CQE of it, either table may
+ * be in use, and the MR is mapped no more.
  */
 
 #include <linux/log2.h>
@@ -120,7 +122,9 @@ static int moor_fast_set_page(struct ib_mr *ibmr, u64 addr)
  * The registration that the MR may have, and its table, are left alone. What
  * lies in the table behind the last page is out of the registration's bounds.
  *
- * Return: entries that were mapped, or -EINVAL.
+ * Return: entries that were mapped; -EINVAL for a page size that the device does not
+ * have, for memory that pages of it cannot describe, and after a REG_MR that was flushed
+ * because its CQ had failed; -ENOMEM if the first entry alone has too many pages.
  */
 int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		   unsigned int *sg_offset)
@@ -129,7 +133,8 @@ int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 	struct moor_fast_mr *fast = to_fast_mr(ibmr);
 
 	if (!is_power_of_2(ibmr->page_size) ||
-	    !(mdev->caps.page_sizes & ibmr->page_size))
+	    !(mdev->caps.page_sizes & ibmr->page_size) ||
+	    READ_ONCE(fast->unsure))
 		return -EINVAL;
 	fast->mapped = !fast->posted;
 	fast->num_pages = 0;
@@ -218,6 +223,27 @@ void moor_fast_failed(struct moor_qp *qp, u32 index)
 	rcu_read_unlock();
 }
 
+/**
+ * moor_fast_flushed - the driver flushes a send work request
+ * @qp: queue pair of the kernel
+ * @index: of the WQE, which is not overwritten yet
+ *
+ * Whether a REG_MR took effect is not known, and poll.c cannot ask the device.
+ */
+void moor_fast_flushed(struct moor_qp *qp, u32 index)
+{
+	const struct moor_wqe_reg *reg = moor_wqe_reg_of(qp, index);
+	struct moor_fast_mr *fast;
+
+	if (!reg)
+		return;
+	rcu_read_lock();
+	fast = moor_fast_find(to_mdev(qp->ibqp.device), le32_to_cpu(reg->key));
+	if (fast)
+		WRITE_ONCE(fast->unsure, true);
+	rcu_read_unlock();
+}
+
 /* Is the registration that the device has the one that @wqe asked for? */
 static bool moor_fast_took_effect(struct moor_dev *mdev,
 				  const struct moor_sq_wqe *wqe,
@@ -235,7 +261,8 @@ static bool moor_fast_took_effect(struct moor_dev *mdev,
 
 /**
  * moor_fast_settle - find out about REG_MRs whose completions were not polled
- * @qp: queue pair of the kernel that has been reset or destroyed
+ * @qp: queue pair of the kernel that has been reset or destroyed, and whose CQEs have
+ *	been dropped: its tail does not move any more
  *
  * Context: process; sleeps.
  */

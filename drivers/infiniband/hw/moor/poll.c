@@ -52,7 +52,7 @@ static const u8 moor_network_types[] = {
 static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
 				   const struct moor_cqe *cqe)
 {
-	u32 qpn = le32_to_cpu(cqe->qpn);
+	u32 qpn = le32_to_cpu(READ_ONCE(cqe->qpn));
 	struct moor_cq_user *user;
 
 	hash_for_each_possible(kcq->qps, user, node, qpn) {
@@ -68,7 +68,7 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 			     struct moor_posted *posted)
 {
 	struct moor_kernel_wq *wq = recv ? &qp->kernel.rq : &qp->kernel.sq;
-	u32 index = le32_to_cpu(cqe->wqe_index);
+	u32 index = le32_to_cpu(READ_ONCE(cqe->wqe_index));
 
 	/* Pairs with moor_wq_advance(): a device may lie about what it has seen. */
 	if (index - wq->tail >= smp_load_acquire(&wq->head) - wq->tail)
@@ -76,7 +76,7 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 	posted->wr_id = wq->wr_id[index & wq->mask];
 	if (recv)
 		posted->room = wq->room[index & wq->mask];
-	else if (unlikely(cqe->status))
+	else if (unlikely(READ_ONCE(cqe->status)))
 		moor_fast_failed(qp, index);
 	/* Posters may reuse the WQEs from here on: pairs with moor_wq_is_full(). */
 	smp_store_release(&wq->tail, index + 1);
@@ -152,7 +152,8 @@ static bool moor_wc_overruns(const struct ib_wc *wc, const struct moor_qp *qp,
 
 /*
  * One CQE. Return: true if it gave a completion; some are of queue pairs that are
- * gone. The device may change the CQE meanwhile: fields that decide are read once.
+ * gone. The device may change the CQE meanwhile: what is checked is read once, and a CQE
+ * that changes gives no more than a wrong completion.
  */
 static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 			  struct ib_wc *wc)
@@ -213,6 +214,8 @@ static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 	int n;
 
 	for (n = 0; n < num && wq->tail != head; n++) {
+		if (wq == &qp->kernel.sq)
+			moor_fast_flushed(qp, wq->tail);
 		wc[n] = (struct ib_wc){
 			.wr_id = wq->wr_id[wq->tail & wq->mask],
 			.status = IB_WC_WR_FLUSH_ERR,
@@ -287,8 +290,9 @@ bool moor_cq_has_work(struct moor_cq *cq)
  * @num: most that are wanted
  * @wc: filled in
  *
- * On a dead device everything that was posted is flushed. If the CQ has failed, what was
- * posted to stopped queue pairs is. So a task that drains a queue pair comes to an end.
+ * On a dead device everything that was posted to queue pairs is flushed. If the CQ has
+ * failed, what was posted to queue pairs that their users have taken to ERR is. So a
+ * task that drains a queue pair comes to an end.
  *
  * Return: how many.
  */
