@@ -190,7 +190,8 @@ static bool moor_eq_poll(struct moor_eq *eq)
 		eq->consumer++;
 	}
 	/* Events are held back while the ring is full: make room. */
-	moor_eq_ring(eq);
+	if (!moor_is_dead(eq->mdev))
+		moor_eq_ring(eq);
 	spin_unlock_irqrestore(&eq->lock, flags);
 	return left;
 }

@@ -190,7 +190,7 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	spin_lock_irqsave(&kcq->lock, irqs);
 	seq = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, kcq->arm) + 1;
 	/* A pending request for any completion is not narrowed to solicited ones. */
-	if (kcq->armed && FIELD_GET(MOOR_DB_CQ_ARM, kcq->arm) == MOOR_CQ_ARM_ANY)
+	if (READ_ONCE(kcq->armed) && FIELD_GET(MOOR_DB_CQ_ARM, kcq->arm) == MOOR_CQ_ARM_ANY)
 		solicited = false;
 	kcq->arm = FIELD_PREP(MOOR_DB_CQ_ARM, solicited ? MOOR_CQ_ARM_SOLICITED :
 							  MOOR_CQ_ARM_ANY) |
@@ -227,9 +227,9 @@ void moor_cqs_wake(struct moor_dev *mdev)
  * moor_kernel_cq_failed - a completion queue of the kernel takes no CQE any more
  * @cq: completion queue
  *
- * What is posted to its queue pairs would never complete. As soon as a queue pair is in
- * ERR, where it moves no data, poll.c flushes it like those of a dead device, so that a
- * task that drains it comes to an end.
+ * What is posted to its queue pairs would never complete. As soon as its user has taken a
+ * queue pair to ERR, where it moves no data, poll.c flushes it like those of a dead
+ * device, so that a task that drains it comes to an end.
  *
  * A device reports the failure once (HWI CQ-9); repeated reports do not fill the log.
  *
@@ -312,13 +312,15 @@ void moor_cqs_leave(struct moor_qp *qp)
 		moor_cq_remove(qp->ibqp.recv_cq, &users[1]);
 }
 
-static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
+/* A resize copies CQEs that are not polled yet: it is over, or has not begun. */
+static void moor_cq_forget_qp(struct moor_cq *cq, const struct moor_qp *qp)
 {
-	struct moor_kernel_cq *kcq = &to_mcq(ibcq)->kernel;
+	struct moor_kernel_cq *kcq = &cq->kernel;
 	struct moor_cqe *cqe;
 	struct moor_posted posted;
 	u32 i;
 
+	mutex_lock(&cq->resize_lock);
 	spin_lock_irq(&kcq->lock);
 	for (i = kcq->consumer; i - kcq->consumer < BIT(kcq->log_cqe); i++) {
 		cqe = moor_cqe_at(kcq, i);
@@ -334,6 +336,7 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
 		cqe->qpn = 0;
 	}
 	spin_unlock_irq(&kcq->lock);
+	mutex_unlock(&cq->resize_lock);
 }
 
 /**
@@ -342,7 +345,7 @@ static void moor_cq_forget_qp(struct ib_cq *ibcq, const struct moor_qp *qp)
  */
 void moor_cqs_forget(struct moor_qp *qp)
 {
-	moor_cq_forget_qp(qp->ibqp.send_cq, qp);
+	moor_cq_forget_qp(to_mcq(qp->ibqp.send_cq), qp);
 	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
-		moor_cq_forget_qp(qp->ibqp.recv_cq, qp);
+		moor_cq_forget_qp(to_mcq(qp->ibqp.recv_cq), qp);
 }

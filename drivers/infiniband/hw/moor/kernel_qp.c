@@ -165,8 +165,8 @@ void moor_kernel_qp_reset(struct moor_qp *qp)
 
 	clear_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
 	clear_bit(MOOR_KERNEL_QP_STOPPED, &qp->kernel.flags);
-	moor_fast_settle(qp);
 	moor_cqs_forget(qp);
+	moor_fast_settle(qp);
 	moor_kernel_wq_reset(mdev, &qp->kernel.sq, qp->ibqp.send_cq);
 	moor_kernel_wq_reset(mdev, &qp->kernel.rq, qp->ibqp.recv_cq);
 }

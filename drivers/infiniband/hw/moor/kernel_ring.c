@@ -19,9 +19,11 @@ static int moor_kernel_pieces_alloc(struct moor_dev *mdev,
 
 	for (i = 0; i < ring->num_pieces; i++) {
 		piece = &ring->pieces[i];
+		/* A ring is not worth another process's death: fail instead. */
 		piece->buf = dma_alloc_coherent(&mdev->pdev->dev,
 						ring->piece_bytes, &piece->dma,
-						GFP_KERNEL);
+						GFP_KERNEL | __GFP_NOWARN |
+						__GFP_RETRY_MAYFAIL);
 		if (!piece->buf)
 			return -ENOMEM;
 	}
@@ -55,7 +57,7 @@ static int moor_kernel_ring_describe(struct moor_dev *mdev,
 /**
  * moor_kernel_ring_alloc - memory for a ring
  * @mdev: device
- * @ring: filled in; zeroed
+ * @ring: filled in; its memory is zeroed
  * @bytes: size, a power of 2; at least a page is taken
  *
  * Return: 0 or -ENOMEM, with nothing left behind.
@@ -92,9 +94,11 @@ void moor_kernel_ring_free(struct moor_dev *mdev, struct moor_kernel_ring *ring)
 	if (!ring->pieces)
 		return;
 	moor_table_free(mdev, &ring->table);
-	for (i = 0; i < ring->num_pieces && ring->pieces[i].buf; i++)
+	for (i = 0; i < ring->num_pieces && ring->pieces[i].buf; i++) {
 		dma_free_coherent(&mdev->pdev->dev, ring->piece_bytes,
 				  ring->pieces[i].buf, ring->pieces[i].dma);
+		cond_resched();
+	}
 	kvfree(ring->pieces);
 	ring->pieces = NULL;
 }

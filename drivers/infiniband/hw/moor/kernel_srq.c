@@ -80,8 +80,8 @@ void moor_kernel_srq_release(struct moor_srq *srq)
  * @cqe: CQE of the receive; names the entry
  * @posted: filled in
  *
- * A WQE that ends with its queue pair, without a CQE, keeps its entry busy (HWI SRQ-8):
- * a user that destroys a queue pair before draining it accepts this.
+ * A WQE that ends without a CQE keeps its entry busy: with its queue pair (HWI SRQ-8),
+ * which a user that destroys one before draining it accepts, or for a CQ that has failed.
  *
  * Return: false if no such receive is posted.
  */
@@ -89,7 +89,7 @@ bool moor_srq_complete(struct moor_srq *srq, const struct moor_cqe *cqe,
 		       struct moor_posted *posted)
 {
 	struct moor_kernel_srq *ksrq = &srq->kernel;
-	u64 number = le64_to_cpu(cqe->wr_id);
+	u64 number = le64_to_cpu(READ_ONCE(cqe->wr_id));
 	struct moor_srq_wr *entry;
 	unsigned long irqs;
 	bool busy;

@@ -470,8 +470,8 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
 	if (moor_qp_is_kernel(qp)) {
-		moor_fast_settle(qp);
 		moor_cqs_leave(qp);
+		moor_fast_settle(qp);
 	}
 	moor_qp_release(qp);
 	return 0;

@@ -100,7 +100,10 @@ struct moor_ah {
 	struct moor_wqe_ud segment;
 };
 
-/* A ring in a process's memory. */
+/*
+ * A ring: in a process's memory; or in the kernel's, with a translation alone, as the
+ * ring was when its queue was created.
+ */
 struct moor_ring {
 	struct ib_umem *umem;
 	struct moor_table table;
@@ -112,7 +115,8 @@ struct moor_cq {
 	struct moor_eq *eq;
 	struct moor_db db;
 	struct moor_ucontext *uctx;
-	struct mutex resize_lock;	/* protects ring and ibcq.cqe */
+	/* one resize at a time; protects ring and ibcq.cqe of a process's CQ */
+	struct mutex resize_lock;
 	struct moor_ring ring;
 	struct moor_kernel_cq kernel;	/* unused in a process's CQ */
 };
