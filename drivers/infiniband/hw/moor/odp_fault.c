@@ -36,12 +36,15 @@
 static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 			      bool write)
 {
+	struct mem_cgroup *memcg, *before;
 	struct vm_area_struct *vma;
 	long pages = -EFAULT;
 	int locked = 1;
 
 	if (!mmget_not_zero(odp->mm))
 		return -EFAULT;
+	memcg = get_mem_cgroup_from_mm(odp->mm);
+	before = set_active_memcg(memcg);
 	mmap_read_lock(odp->mm);
 	vma = vma_lookup(odp->mm, start);
 	if (vma) {
@@ -55,6 +58,8 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 	}
 	if (locked)
 		mmap_read_unlock(odp->mm);
+	set_active_memcg(before);
+	mem_cgroup_put(memcg);
 	mmput(odp->mm);
 	return pages ?: -EFAULT;
 }
