@@ -261,7 +261,7 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 			moor_revocation_add(&mw->exit, mw->key, &mws);
 		} else if (uobj_get_object_id(uobj) == UVERBS_OBJECT_MR) {
 			mr = to_mmr(uobj->object);
-			/* Later, one by one: a dma-buf's owner may have been quicker. */
+			/* dma-bufs later, one by one, under their reservation locks. */
 			if (mr->type == MOOR_MRC_TYPE_INVALID ||
 			    moor_reg_is_dmabuf(&mr->reg))
 				continue;

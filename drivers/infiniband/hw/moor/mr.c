@@ -3,8 +3,8 @@
  * Memory regions: registering and deregistering.
  *
  * Two invariants. Pages are unpinned only after a successful fence, or when the
- * device is dead. A context entry is valid only while its MR, its table and its
- * pinned memory exist.
+ * device is dead. A context entry is valid only while its MR and its table exist; the
+ * table names only memory that is pinned, or that the driver is told of before it goes.
  */
 
 #include <linux/ioport.h>
@@ -377,8 +377,8 @@ free_mr:
  * Return: the MR; -EINVAL for an impossible range, a combination of rights
  * that IBA forbids, or FLUSH_PERSISTENT of memory that is not persistent;
  * -EOPNOTSUPP for a flag that we, or such memory, do not have; -ENOMEM also for the
- * device's or the process's limit; -EFAULT for memory that is not mapped; -EIO on a
- * dead device. moor_refuse() remembers which of these reasons it was.
+ * device's or the process's limit; -EPERM if the process may not lock memory at all;
+ * -EFAULT for memory that is not mapped; -EIO on a dead device. moor_refuse() remembers which of these reasons it was.
  */
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata)

@@ -127,8 +127,10 @@ static int moor_advice_follow(const struct moor_advice *piece,
 		cond_resched();
 	}
 	atomic64_add(fresh, &piece->odp->counters.prefetch);
-	/* 0 pages: the page went away each time before it could be entered. */
-	return pages < 0 ? pages : pages ? 0 : -EAGAIN;
+	/* The page went away each time before it could be entered, or the translation. */
+	if (!pages || pages == -ESTALE)
+		return -EAGAIN;
+	return pages < 0 ? pages : 0;
 }
 
 static int moor_prefetch_run(const struct moor_prefetch *prefetch)
@@ -203,9 +205,10 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
  * Return: 0; -EOPNOTSUPP for another advice; -ENOENT for an unknown key, -EPERM for a
  * key of another domain or without the right to write, -EINVAL for an MR that is not
  * paged; -EFAULT for memory outside an MR, or, if waited for, that the process does not
- * have; -EAGAIN if a page went away each time before it could be entered; -ENODEV, or
- * the owner's error, for a dma-buf that cannot be mapped again; -EINTR, or -ERESTARTSYS
- * for the core; -ENOMEM.
+ * have; -EINVAL, if waited for, for a page that is not huge in an MR with HUGETLB;
+ * -EAGAIN if a page went away each time before it could be entered, or the MR got
+ * another translation; the owner's error for a dma-buf that cannot be mapped again;
+ * -EINTR, or -ERESTARTSYS for the core; -ENOMEM.
  */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,

@@ -154,7 +154,8 @@ void moor_refusal_last(struct moor_dev *mdev, struct moor_ucontext *uctx,
 	spin_lock(&mdev->refusals.lock);
 	*why = uctx->refusal;
 	spin_unlock(&mdev->refusals.lock);
-	if (why->reason == MOOR_REFUSAL_PAGE)
+	/* odp.c knows the address, and asks for no page. */
+	if (why->reason == MOOR_REFUSAL_PAGE && !why->value)
 		why->value = moor_find_bad_page(why->start, why->length,
 						ib_access_writable(why->access));
 }

@@ -95,7 +95,9 @@ static int UVERBS_HANDLER(MOOR_METHOD_MR_WINDOWS)(struct uverbs_attr_bundle *att
 	err = moor_window_array_init(&array, attrs);
 	if (err)
 		return err;
-	if (to_mmr(ibmr)->type != MOOR_MRC_TYPE_INVALID)
+	/* No window can be bound to a dma-buf, and its key may be revoked already. */
+	if (to_mmr(ibmr)->type != MOOR_MRC_TYPE_INVALID &&
+	    !moor_reg_is_dmabuf(&to_mmr(ibmr)->reg))
 		err = moor_windows_visit(array.mdev, to_mmr(ibmr)->key,
 					 moor_window_array_add, &array);
 	/* A device without window types has no windows bound. */
