@@ -341,6 +341,51 @@ TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do o
 	expect(looks, "never looked");
 }
 
+TEST_CASE(word_and_atomics, "no atomic of another QP undoes it, nor it a half of one",
+	  "MPE-4 RC-37", HAS(ATOMICS))
+{
+	const unsigned int n = DEPTH / 2;
+	uint64_t seen, last = 0;
+	unsigned int round, i;
+	struct pair p;
+
+	if (!(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
+		return;
+	make_pair(&p);
+	*word(&p, 1, 0) = 0;
+	for (round = 0; round < 60; round++) {
+		/* The upper half tells which was written last, the lower counts from there. */
+		for (i = 0; i < n; i++) {
+			uint64_t value = (round * n + i + 1ull) << 32;
+			struct send_wr wr = word_wr(&p);
+
+			wr.data = &value;
+			wr.flags = i + 1 < n ? UNSIGNALED : 0;
+			put_send(&p.qp[0], &wr);
+			put_send(&p.qp[1], &(struct send_wr){
+				.opcode = MOOR_WQE_FETCH_ADD, .rkey = p.key[1],
+				.remote = p.buf[1], .atomic = { .swap_add = 1 },
+				.flags = i + 1 < n ? UNSIGNALED : 0,
+				SGE(p.buf[0] + 64 + 8 * i, 8, p.key[0]),
+			});
+		}
+		ring_send(&p.qp[round & 1]);
+		ring_send(&p.qp[!(round & 1)]);
+		need(!wait_cqe(&p.cq[0]).status && !wait_cqe(&p.cq[1]).status,
+		     "round %u: an error", round);
+		for (i = 0; i <= n; i++) {
+			seen = i < n ? *word(&p, 0, 64 + 8 * i) : *word(&p, 1, 0);
+			need(seen == last || (!(uint32_t)seen && seen > last),
+			     "round %u, %u: 0x%llx behind 0x%llx", round, i,
+			     (unsigned long long)seen, (unsigned long long)last);
+			last = i < n ? seen + 1 : seen;
+		}
+		if (!expect(last >> 32 == (round + 1) * n,
+			    "round %u: what is written last is lost", round))
+			return;
+	}
+}
+
 /* Resets the requester, which begins again with the PSN that it had first. */
 static void begin_again(struct pair *p)
 {

@@ -37,7 +37,7 @@ TEST_CASE(cqe, "the fields of a CQE", "CQ-4 CQ-5 CQ-6 CQ-7 CQ-8 CQ-18 VER-4 SYN-
 				      MOOR_WQE_READ : MOOR_WQE_WRITE) &&
 		       !cqe.pkey_index && !cqe.network && !cqe.priority &&
 		       !memcmp(cqe.smac, zero, sizeof(cqe.smac)) && !cqe.vlan &&
-		       !cqe.reserved1 &&
+		       !cqe.src_qpn && !cqe.imm && !cqe.flags && !cqe.reserved1 &&
 		       !(cqe.phase & ~1u), "wr_id 0x%llx, QP 0x%x, WQE %u, opcode 0x%x",
 		       (unsigned long long)cqe.wr_id, cqe.qpn, cqe.wqe_index,
 		       cqe.opcode);
@@ -50,7 +50,7 @@ TEST_CASE(cqe, "the fields of a CQE", "CQ-4 CQ-5 CQ-6 CQ-7 CQ-8 CQ-18 VER-4 SYN-
 		expect(cqe.wr_id == ~(uint64_t)i && cqe.qpn == p.qp[1].qpn &&
 		       cqe.cookie == ~p.qp[1].qpn && cqe.wqe_index == i / 3 &&
 		       cqe.src_qpn == p.qp[0].qpn && cqe.byte_len == 100 + i &&
-		       cqe.opcode == MOOR_CQE_RECV && !cqe.flags,
+		       cqe.opcode == MOOR_CQE_RECV && !cqe.flags && !cqe.imm,
 		       "QP 0x%x, WQE %u, %u bytes, opcode 0x%x, flags 0x%x",
 		       cqe.qpn, cqe.wqe_index, cqe.byte_len, cqe.opcode,
 		       cqe.flags);

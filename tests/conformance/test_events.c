@@ -129,6 +129,62 @@ TEST_CASE(established, "COMM_EST: the first packet while in RTR", "EV-10 EV-19 R
 	expect(!next_event(MOOR_EQ_ASYNC, &eqe), "a second event");
 }
 
+/* Connects the pair anew, QP 1 up to RTR; it expects PSNs that are @ahead of its peer's. */
+static void up_to_rtr(struct pair *p, int32_t ahead)
+{
+	struct moor_cmd_modify_qp rtr = to_rtr(p->qp[0].qpn);
+
+	reset_qp(&p->qp[0]);
+	reset_qp(&p->qp[1]);
+	connect_qp(&p->qp[0], p->qp[1].qpn);
+	must_modify(&p->qp[1], to_init());
+	rtr.rq_psn += (uint32_t)ahead;
+	must_modify(&p->qp[1], rtr);
+	drop_events(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(established_by_any, "COMM_EST: whatever becomes of the request; no other PSN counts",
+	  "EV-10 RC-10 RC-6 RC-43", 0)
+{
+	struct moor_cmd_modify_qp psn = to_rtr(0);
+	int32_t ahead;
+	struct pair p;
+
+	make_pair(&p);
+	about("a SEND without a receive");
+	up_to_rtr(&p, 0);
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
+	expect_cqe(&p.cq[0], 0, MOOR_WC_RNR_RETRY_EXC_ERR, 0);
+	expect_event(MOOR_EVENT_COMM_EST, p.qp[1].qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("a WRITE that is refused");
+	up_to_rtr(&p, 0);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+		.rkey = p.key[1] ^ 1, SGE(p.buf[0], 64, p.key[0]),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+	expect_event(MOOR_EVENT_COMM_EST, p.qp[1].qpn);
+	expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+	psn.mask = MOOR_QP_ATTR_RQ_PSN;
+	for (ahead = -100; ahead <= 100; ahead += 200) {
+		about("a responder whose PSN is %d ahead", ahead);
+		up_to_rtr(&p, ahead);
+		post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+		expect_cqe(&p.cq[0], 0, MOOR_WC_RETRY_EXC_ERR,
+			   MOOR_SYN_NO_RESPONDER);
+		expect_no_event(MOOR_EQ_ASYNC);
+		about("and then is not");
+		must_modify(&p.qp[1], psn);
+		reset_qp(&p.qp[0]);
+		connect_qp(&p.qp[0], p.qp[1].qpn);
+		expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+		expect_event(MOOR_EVENT_COMM_EST, p.qp[1].qpn);
+		expect_no_event(MOOR_EQ_ASYNC);
+	}
+}
+
 TEST_CASE(drained, "SQ_DRAINED: in SQD, when notification was asked for",
 	  "EV-11 RC-16", 0)
 {
@@ -178,6 +234,53 @@ TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",
 		expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
 		expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);
 	}
+}
+
+TEST_CASE(counted_from, "a queue that is full is none that is senseless: one WQE more is",
+	  "WQ-5 QP-15 EV-7 RC-23", 0)
+{
+	const struct moor_cmd_modify_qp for_ever = {
+		.mask = MOOR_QP_ATTR_RNR_RETRY, .rnr_retry = 7,
+	};
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	must_modify(&p.qp[0], for_ever);
+	drop_events(MOOR_EQ_ASYNC);
+	for (i = 0; i < 5; i++)
+		expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
+	about("full, the first WQE under way");
+	for (i = 0; i < DEPTH; i++)
+		put_send(&p.qp[0], &(struct send_wr){
+			.opcode = MOOR_WQE_SEND, .wr_id = i });
+	ring_send(&p.qp[0]);
+	expect_no_cqe(&p.cq[0]);
+	expect(query_qp(&p.qp[0]).sq_consumer == 5, "%u have ended",
+	       query_qp(&p.qp[0]).sq_consumer);
+	about("a receive queue that is full");
+	for (i = 0; i < DEPTH; i++)
+		put_recv(&p.qp[1], i, NULL, 0);
+	ring_recv(&p.qp[1]);
+	for (i = 0; i < DEPTH; i++) {
+		expect_cqe(&p.cq[0], i, MOOR_WC_SUCCESS, 0);
+		expect_cqe(&p.cq[1], i, MOOR_WC_SUCCESS, 0);
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("one more than full");
+	ring_slot(p.qp[0].sq_slot, p.qp[0].sq_producer + DEPTH + 1);
+	expect_event(MOOR_EVENT_QP_FATAL, p.qp[0].qpn);
+	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "not in ERR");
+	about("one receive more than full");
+	reset_qp(&p.qp[0]);
+	connect_qp(&p.qp[0], p.qp[1].qpn);
+	must_modify(&p.qp[1], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_RQ_PSN, .rq_psn = to_rtr(0).rq_psn,
+	});
+	store_slot(p.qp[1].rq_slot, p.qp[1].rq_producer + DEPTH + 1);
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
+	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);
+	expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
 }
 
 /* Stores nonsense into the slots of QP 0, in each state up to RTR. */

@@ -131,7 +131,7 @@ TEST_CASE(form, "an entry on demand has a table, of whatever length",
 }
 
 TEST_CASE(rows_go_on, "who misses a page asks for it, and goes on when it is there",
-	  "ODP-7 ODP-9 ODP-10 ODP-13 ODP-15 EV-22 EV-19 EV-4 EV-2 CMD-43 MPE-2", HAS(ODP))
+	  "ODP-7 ODP-9 ODP-10 ODP-13 ODP-15 RC-3 EV-22 EV-19 EV-4 EV-2 CMD-43 MPE-2", HAS(ODP))
 {
 	struct moor_page_request r;
 	const struct row *row;
@@ -148,6 +148,8 @@ TEST_CASE(rows_go_on, "who misses a page asks for it, and goes on when it is the
 		while_it_waits(&p);
 		expect(row->opcode == MOOR_WQE_FETCH_ADD ||
 		       !all_is_moved(&p, row, 64), "it has moved already");
+		expect(row->absent || query_qp(&p.pair.qp[1]).rq_psn ==
+				      to_rtr(0).rq_psn, "it has been sent already");
 		page_in(&p, row->absent, 1, 1, true);
 		must_answer(r.token, MOOR_PAGE_RESOLVED);
 		expect_success(&p, row, 64);

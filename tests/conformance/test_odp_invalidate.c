@@ -150,6 +150,55 @@ TEST_CASE(refusals, "MR_INVALIDATE: ranges inside an MR on demand, nothing else"
 #undef BAD
 }
 
+static void not_on_demand(uint32_t key, const char *what)
+{
+	struct moor_cmd_mr_invalidate cmd = {
+		.hdr.opcode = MOOR_CMD_MR_INVALIDATE, .key = key, .length = 1,
+	};
+
+	refused(cmd, MOOR_CMD_BAD_STATE, key, "%s", what);
+	if (key_index(key) < dev.consumer_first)
+		return;
+	cmd.key = key ^ 0x5a;
+	refused(cmd, MOOR_CMD_BAD_STATE, key, "%s, another consumer byte", what);
+	cmd.key = key ^ 0x100;
+	refused(cmd, MOOR_CMD_BAD_INDEX, key, "%s, another nonce", what);
+}
+
+TEST_CASE(other_types, "MR_INVALIDATE of what is never on demand",
+	  "ODP-22 NUL-2 CMD-12 CMD-13", HAS(ODP))
+{
+	struct moor_mr_context e = { .pd = PD, .access = ALL_RIGHTS };
+	struct moor_cmd_create_qp cmd;
+	uint32_t key;
+	struct cq cq;
+	struct qp qp;
+
+	not_on_demand(make_entry(&e, MOOR_MRC_TYPE_ALL), "all of memory");
+	expect(invalidate(dev.null_lkey, 0, 1) == MOOR_CMD_BAD_INDEX,
+	       "the null MR: status %u", answer.status);
+	if (dev.features & MOOR_FEATURE_MW_TYPE_1)
+		not_on_demand(make_window(PD, MOOR_MRC_TYPE_MW_1), "a window");
+	if (!(dev.features & MOOR_FEATURE_FAST_REG))
+		return;
+	e = (struct moor_mr_context){ .pd = PD, .max_pages = 1 };
+	key = make_entry(&e, MOOR_MRC_TYPE_FAST_REG);
+	not_on_demand(key, "a fast-registration MR that is FREE");
+	make_cq(&cq, 0, 4);
+	cmd = qp_command(&qp, &cq, &cq);
+	cmd.flags |= MOOR_QP_FLAG_KERNEL;
+	must(cmd);
+	connect_qp(&qp, qp.qpn);
+	post_send(&qp, (struct send_wr){
+		.opcode = MOOR_WQE_REG_MR, .wr_id = 1, .reg = {
+			.key = key, .access = MOOR_ACCESS_LOCAL_WRITE,
+			.length = PAGE, .xlat = flat(take(PAGE)),
+		},
+	});
+	expect_cqe(&cq, 1, MOOR_WC_SUCCESS, 0);
+	not_on_demand(key, "one that is VALID");
+}
+
 TEST_CASE(window_bound, "windows do not hold up an invalidation", "ODP-22", HAS(ODP))
 {
 	struct paged p;

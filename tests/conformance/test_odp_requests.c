@@ -247,6 +247,27 @@ TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
 	expect_event(MOOR_EVENT_SQ_DRAINED, p.pair.qp[0].qpn);
 }
 
+TEST_CASE(established_waiting, "COMM_EST does not wait for the page that its request waits for",
+	  "EV-10 ODP-15", HAS(ODP))
+{
+	struct moor_page_request r;
+	struct paged p;
+
+	make_paged(&p);
+	page_in(&p, 0, 0, PAGES, true);
+	reset_qp(&p.pair.qp[1]);
+	must_modify(&p.pair.qp[1], to_init());
+	must_modify(&p.pair.qp[1], to_rtr(p.pair.qp[0].qpn));
+	drop_events(MOOR_EQ_ASYNC);
+	paged_post(&p, MOOR_WQE_WRITE, 1, AT, AT, 64);
+	r = expect_request(&p, 1, AT, 1, WRITE | RESPONDER);
+	expect_event(MOOR_EVENT_COMM_EST, p.pair.qp[1].qpn);
+	page_in(&p, 1, 0, PAGES, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
 TEST_CASE(device_reset, "a reset of the device in mid-wait", "ODP-13 CTL-4", HAS(ODP))
 {
 	struct moor_page_request r;

@@ -200,6 +200,43 @@ TEST_CASE(receive_sge, "a receive SGE that does not pass", "RC-9 RC-29 SYN-2", 0
 	}
 }
 
+TEST_CASE(too_long_and_bad, "too long, and a first receive SGE that does not pass",
+	  "RC-8 RC-9 RC-21", 0)
+{
+	struct moor_cqe cqe;
+	struct pair p;
+	bool length;
+
+	make_pair(&p);
+	about("one packet: the length counts");
+	post_recv(&p.qp[1], 9, p.buf[1], 64, p.key[1] ^ 1);
+	post_send(&p.qp[0], send_of(&p, 65));
+	expect_cqe(&p.cq[1], 9, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_INV_REQ_ERR, 0);
+	reconnect(&p);
+	about("several: one or the other, and both ends say the same");
+	post_recv(&p.qp[1], 9, p.buf[1], 2000, p.key[1] ^ 1);
+	post_send(&p.qp[0], send_of(&p, 3000));
+	cqe = wait_cqe(&p.cq[1]);
+	length = cqe.status == MOOR_WC_LOC_LEN_ERR;
+	expect(length ? cqe.syndrome == MOOR_SYN_LENGTH :
+			cqe.status == MOOR_WC_LOC_PROT_ERR &&
+			cqe.syndrome == MOOR_SYN_KEY,
+	       "status %u, syndrome %u", cqe.status, cqe.syndrome);
+	expect_cqe(&p.cq[0], 6, length ? MOOR_WC_REM_INV_REQ_ERR :
+					 MOOR_WC_REM_OP_ERR, 0);
+	expect(is_filled(p.buf[1], BUF, 2), "something is written");
+	reconnect(&p);
+	about("several, and nothing else wrong");
+	post_recv(&p.qp[1], 9, p.buf[1], 2000, p.key[1]);
+	post_send(&p.qp[0], send_of(&p, 3000));
+	expect_cqe(&p.cq[1], 9, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
+	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_INV_REQ_ERR, 0);
+	fill(p.buf[0], BUF, 2);
+	expect(same(p.buf[0] + 2000, p.buf[1] + 2000, BUF - 2000),
+	       "bytes behind the buffer are written");
+}
+
 /* ---- the order in which errors are found, and the QPs that report them ---- */
 
 TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC-4 RC-2 RC-3 RC-7",
@@ -308,6 +345,7 @@ TEST_CASE(write_imm_refused, "a short WRITE with immediate that may not write: t
 	});
 	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
 	expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+	expect(reaches_state(&p.qp[1], MOOR_QPS_ERR), "not in ERR");
 	reconnect(&p);
 	about("longer than the path MTU");
 	post_recv(&p.qp[1], 4, p.buf[1], 64, p.key[1]);
@@ -391,8 +429,8 @@ TEST_CASE(left_half_way, "a message that is left half-way begins anew, on the re
 /* Long enough that every device acknowledges a part before the error. */
 #define LONG	(1u << 20)
 
-TEST_CASE(another_half_way, "what comes instead of the rest of a message is an invalid request",
-	  "RC-44 RC-22 RC-28", 0)
+/* A SEND breaks off, and in its place comes a message of 64 bytes of this opcode and key. */
+static void half_way_then(uint8_t opcode, uint32_t rkey)
 {
 	struct moor_cmd_modify_qp rts = to_rts();
 	uint64_t table = take(PAGE), from = take_filled(LONG, 7), i;
@@ -423,10 +461,24 @@ TEST_CASE(another_half_way, "what comes instead of the rest of a message is an i
 	must_modify(&p.qp[0], to_init());
 	must_modify(&p.qp[0], to_rtr(p.qp[1].qpn));
 	must_modify(&p.qp[0], rts);
-	post_send(&p.qp[0], send_of(&p, 64));
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = opcode, .wr_id = 6, .remote = p.buf[1], .rkey = rkey,
+		SGE(p.buf[0], 64, p.key[0]),
+	});
 	expect_cqe(&p.cq[0], 6, MOOR_WC_REM_INV_REQ_ERR, 0);
 	expect_event(MOOR_EVENT_QP_REQ_ERR, p.qp[1].qpn);
 	expect_cqe(&p.cq[1], 1, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect(reaches_state(&p.qp[1], MOOR_QPS_ERR), "not in ERR");
+}
+
+TEST_CASE(another_half_way, "what comes instead of the rest of a message is an invalid request",
+	  "RC-44 RC-22 RC-28", 0)
+{
+	about("a SEND");
+	half_way_then(MOOR_WQE_SEND, 0);
+	about("a WRITE with a key that does not pass: that is not looked at");
+	host_begin();
+	half_way_then(MOOR_WQE_WRITE, 0);
 }
 
 TEST_CASE(with_itself, "a QP that is connected to itself is told its error, then flushes",

@@ -559,7 +559,7 @@ TEST_CASE(features, "what FEATURES does not announce is refused as unknown",
 }
 
 TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
-	  "FEAT-1 FEAT-2 FEAT-3 QP-11 QP-19", 0)
+	  "FEAT-1 FEAT-2 FEAT-3 QP-11 QP-19 CMD-28", 0)
 {
 	static const struct {
 		uint64_t feature;
@@ -584,8 +584,11 @@ TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
 	}
 	cmd = qp_command(&qp, &cq, &cq);
 	cmd.flags = MOOR_QP_FLAG_SRQ;
-	if (!(dev.features & MOOR_FEATURE_SRQ))
+	if (!(dev.features & MOOR_FEATURE_SRQ)) {
 		refused(cmd, MOOR_CMD_BAD_PARAM, flags, "flag SRQ");
+		cmd.srqn = 1;
+		refused(cmd, MOOR_CMD_BAD_RESERVED, srqn, "flag SRQ, and an SRQ");
+	}
 	make_qp(&qp, &cq, &cq);
 	for (i = 14; i < 32; i++) {
 		if (i < 16 && dev.features & MOOR_FEATURE_UD)
@@ -596,14 +599,44 @@ TEST_CASE(qp_features, "of a QP, what FEATURES does not announce is refused",
 	}
 }
 
-TEST_CASE(idle_rights, "a right whose feature is absent is no mistake", "FEAT-4", 0)
+TEST_CASE(idle_rights, "a right whose feature is absent is no mistake, and asks for no other",
+	  "FEAT-4 MW-11 MW-19", 0)
 {
+	static const struct {
+		uint64_t feature;
+		uint32_t right;
+	} rights[] = {
+		{ MOOR_FEATURE_ATOMICS, MOOR_ACCESS_REMOTE_ATOMIC },
+		{ MOOR_FEATURE_FLUSH_PERSISTENT, MOOR_ACCESS_FLUSH_PERSISTENT },
+	};
 	struct pair p;
+	unsigned int i;
 	uint32_t key;
+	bool asks;
 
 	make_pair(&p);
 	key = make_mr(PD, ALL_RIGHTS | ALL_FLUSH | MOOR_ACCESS_RELAXED_ORDERING,
 		      p.buf[1], BUF);
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 64, true);
 	expect_remote(&p, MOOR_WQE_READ, key, p.buf[1], 64, true);
+	if (!(dev.features & (MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B)))
+		return;
+	for (i = 0; i < 2; i++) {
+		asks = dev.features & rights[i].feature;
+		about("a window with right 0x%x", rights[i].right);
+		key = make_window(PD, dev.features & MOOR_FEATURE_MW_TYPE_1 ?
+				      MOOR_MRC_TYPE_MW_1 : MOOR_MRC_TYPE_MW_2);
+		post_send(&p.qp[1], (struct send_wr){
+			.opcode = MOOR_WQE_BIND_MW, .wr_id = 9, .bind = {
+				.mw_key = key, .new_key = key,
+				.mr_lkey = make_mr(PD, MOOR_ACCESS_MW_BIND,
+						   p.buf[1], BUF),
+				.access = rights[i].right, .addr = p.buf[1],
+				.length = 64,
+			},
+		});
+		expect_cqe(&p.cq[1], 9, asks ? MOOR_WC_MW_BIND_ERR : MOOR_WC_SUCCESS,
+			   asks ? MOOR_SYN_RIGHTS : 0);
+		reconnect(&p);
+	}
 }

@@ -89,6 +89,9 @@ TEST_CASE(srq_of_qp, "CREATE_QP: an SRQ, or a receive queue, or none", "QP-19 CM
 	refused(cmd, MOOR_CMD_BAD_RESERVED, srqn, "without the flag");
 	cmd.type = 0xff;
 	refused(cmd, MOOR_CMD_BAD_RESERVED, srqn, "without the flag, and worse");
+	cmd.type = MOOR_QP_RC;
+	cmd.flags = 0x80;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, srqn, "with an unknown flag instead");
 	make_sharing_qp(&qp, &cq, &srq);
 	expect(!query_qp(&qp).rq_consumer, "it has done with receives");
 }

@@ -24,6 +24,7 @@ TEST_CASE(srq_limit, "SRQ_LIMIT: once, when fewer are posted than the limit",
 	expect_no_event(MOOR_EQ_ASYNC);
 	about("set where fewer are posted already");
 	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 6), "it is refused");
+	expect(!query_srq(&s.srq).limit, "it is set all the same");
 	expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
 	about("as many as are posted");
 	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 5), "it is refused");
@@ -45,6 +46,36 @@ TEST_CASE(srq_limit, "SRQ_LIMIT: once, when fewer are posted than the limit",
 	expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
 	s.srq.srqn ^= 1u;
 	expect(modify_srq(&s.srq, 0, 0) == MOOR_CMD_BAD_INDEX, "no such SRQ");
+}
+
+TEST_CASE(srq_limit_senseless, "a limit passes over a senseless producer index, a message not",
+	  "SRQ-9 SRQ-10 DB-25 CMD-30", HAS(SRQ))
+{
+	static const uint32_t senseless[] = { DEPTH + 2, ~0u };
+	struct sharing s;
+	unsigned int i;
+
+	make_sharing(&s, MOOR_QP_RC);
+	for (i = 0; i < 2; i++) {
+		about("index 0x%x", senseless[i]);
+		post_shared(&s.srq, i, s.buf + BUF / 2, SLOT, s.key);
+		store_slot(s.srq.slot, senseless[i]);
+		expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 4), "it is refused");
+		expect(query_srq(&s.srq).limit == 4 && !query_srq(&s.srq).failed,
+		       "limit %u", query_srq(&s.srq).limit);
+		expect_no_event(MOOR_EQ_ASYNC);
+		about("index 0x%x has been put right", senseless[i]);
+		ring_shared(&s.srq);
+		send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
+		came_shared(&s, 0, i, i, 64);
+		expect_event(MOOR_EVENT_SRQ_LIMIT, s.srq.srqn);
+		expect(!query_srq(&s.srq).limit, "it is still set");
+	}
+	about("a message");
+	store_slot(s.srq.slot, 2 + DEPTH + 1);
+	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 4), "it is refused");
+	send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
+	expect_event(MOOR_EVENT_SRQ_ERROR, s.srq.srqn);
 }
 
 /* The SRQ has failed: each QP that needs a receive fails too; one event of the SRQ. */
@@ -81,8 +112,11 @@ TEST_CASE(srq_fails, "SRQ_ERROR: a senseless producer index, a slot out of reach
 	struct sharing s;
 
 	make_sharing(&s, MOOR_QP_RC);
-	about("a producer index");
-	store_slot(s.srq.slot, DEPTH + 1);
+	about("a producer index, counted from what has been taken");
+	post_shared(&s.srq, 1, s.buf + BUF / 2, 64, s.key);
+	send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
+	came_shared(&s, 1, 1, 0, 64);
+	store_slot(s.srq.slot, 1 + DEPTH + 1);
 	expect(!query_srq(&s.srq).failed, "nobody has needed it yet");
 	has_failed(&s);
 

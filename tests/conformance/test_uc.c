@@ -66,6 +66,25 @@ static void expect_message(struct pair *p, uint8_t opcode, uint64_t wr_id,
 		       "immediate data 0x%x", cqe.imm);
 }
 
+TEST_CASE(uc_established, "UC: COMM_EST is for a message that is dropped as well, once",
+	  "EV-10 UC-3", HAS(UC))
+{
+	struct pair p;
+
+	make_uc_pair(&p);
+	reset_qp(&p.qp[1]);
+	must_modify(&p.qp[1], to_init());
+	must_modify(&p.qp[1], to_rtr(p.qp[0].qpn));
+	drop_events(MOOR_EQ_ASYNC);
+	about("a SEND without a receive");
+	send_away(&p, uc_wr(&p, MOOR_WQE_SEND, 64));
+	expect_event(MOOR_EVENT_COMM_EST, p.qp[1].qpn);
+	about("one that has a receive");
+	post_recv(&p.qp[1], 1, p.buf[1], BUF, p.key[1]);
+	expect_message(&p, MOOR_WQE_SEND, 1, 64);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
 TEST_CASE(uc_messages, "UC: what there is arrives, of every length", "UC-1 UC-2",
 	  HAS(UC))
 {

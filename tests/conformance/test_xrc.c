@@ -33,6 +33,9 @@ TEST_CASE(xrc_srq_command_, "CREATE_SRQ with flag XRC: a domain, a CQ, a cookie"
 	refused(cmd, MOOR_CMD_BAD_RESERVED, cqn, "without the flag");
 	cmd.cqn = 0;
 	refused(cmd, MOOR_CMD_BAD_RESERVED, cookie, "without the flag");
+	cmd = good;
+	cmd.flags = 0x80;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, xrcd, "with an unknown flag instead");
 	must(good);
 	refused(destroy_cq, MOOR_CMD_BUSY, cqn, "the SRQ completes there");
 	sharer = sharing_command(&qp, &cq, &srq);
@@ -61,6 +64,9 @@ TEST_CASE(xrc_qp_commands, "CREATE_QP: requesters without receives, targets with
 	good = ini_command(&qp, &cq);
 	BAD(MOOR_CMD_BAD_PARAM, no_rq, 0);
 	BAD(MOOR_CMD_BAD_RESERVED, xrcd, XRCD);
+	BAD(MOOR_CMD_BAD_PARAM, type, 9);
+	cmd.xrcd = XRCD;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, xrcd, "of an unknown type");
 	cmd = sharing_command(&other, &cq, &srq);
 	cmd.type = MOOR_QP_XRC_INI;
 	refused(cmd, MOOR_CMD_BAD_PARAM, flags, "flag SRQ");

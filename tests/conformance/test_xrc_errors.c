@@ -136,6 +136,98 @@ TEST_CASE(xrc_held, "a receive that the target holds: for the same SRQ, for anot
 	expect_no_event(MOOR_EQ_ASYNC);
 }
 
+/* The target holds WQE @wr_id of SRQ 0; the requester is connected to it again. */
+static void hold(struct xrc *x, uint64_t wr_id)
+{
+	reconnect_xrc(x);
+	post_shared(&x->srq[0], wr_id, x->buf + BUF / 2, 256, x->key[0]);
+	abandon_for(x, 0);
+	expect_no_cqe(&x->recv_cq[0]);
+	reset_qp(&x->ini);
+	connect_qp(&x->ini, x->tgt.qpn);
+	drop_events(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(xrc_held_by_any, "any message for another SRQ flushes it, whatever becomes of that",
+	  "XRC-8 XRC-6 RC-10 CQ-10", HAS(XRC))
+{
+	static const uint8_t opcodes[] = { MOOR_WQE_WRITE, MOOR_WQE_READ };
+	const struct moor_cmd_modify_qp for_ever = {
+		.mask = MOOR_QP_ATTR_RNR_RETRY, .rnr_retry = 7,
+	};
+	struct xrc x;
+	unsigned int i;
+
+	make_xrc(&x);
+	for (i = 0; i < 2; i++) {
+		about("opcode %u", opcodes[i]);
+		hold(&x, i);
+		post_for(&x, x.srq[1].srqn, (struct send_wr){
+			.opcode = opcodes[i], .remote = x.buf + BUF / 2,
+			.rkey = x.key[1], SGE(x.buf, 64, x.key[0]),
+		});
+		expect_cqe(&x.send_cq, 0x5e, MOOR_WC_SUCCESS, 0);
+		came_for(&x, 0, i, MOOR_WC_WR_FLUSH_ERR, 0);
+		expect(query_qp(&x.tgt).state == MOOR_QPS_RTS,
+		       "the target has failed");
+	}
+	about("a SEND that finds no receive");
+	hold(&x, 3);
+	must_modify(&x.ini, for_ever);
+	post_for(&x, x.srq[1].srqn, (struct send_wr){ .opcode = MOOR_WQE_SEND });
+	came_for(&x, 0, 3, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect_no_cqe(&x.send_cq);
+	post_shared(&x.srq[1], 4, x.buf + BUF / 2, 64, x.key[1]);
+	expect_cqe(&x.send_cq, 0x5e, MOOR_WC_SUCCESS, 0);
+	came_for(&x, 1, 4, MOOR_WC_SUCCESS, 0);
+	about("a SEND to no SRQ");
+	hold(&x, 5);
+	send_for(&x, x.srq[0].srqn ^ 1u << 23, 64, MOOR_WC_REM_INV_REQ_ERR);
+	came_for(&x, 0, 5, MOOR_WC_WR_FLUSH_ERR, 0);
+	expect_refused(&x, MOOR_EVENT_QP_REQ_ERR);
+	expect_no_cqe(&x.recv_cq[0]);
+	about("another message for the same SRQ");
+	hold(&x, 6);
+	post_for(&x, x.srq[0].srqn, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_cqe(&x.send_cq, 0x5e, MOOR_WC_SUCCESS, 0);
+	expect_no_cqe(&x.recv_cq[0]);
+	send_for(&x, x.srq[0].srqn, 64, MOOR_WC_SUCCESS);
+	came_for(&x, 0, 6, MOOR_WC_SUCCESS, 0);
+	about("a CQ that cannot be told");
+	hold(&x, 7);
+	settle();
+	dma_unmap(x.recv_cq[0].ring, PAGE);
+	post_for(&x, x.srq[1].srqn, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
+	expect_cqe(&x.send_cq, 0x5e, MOOR_WC_RETRY_EXC_ERR,
+		   MOOR_SYN_NO_RESPONDER);
+	expect_event(MOOR_EVENT_CQ_ERROR, x.recv_cq[0].cqn);
+	expect(query_qp(&x.tgt).state == MOOR_QPS_ERR, "the target is not in ERR");
+	expect_no_event(MOOR_EQ_ASYNC);
+	dma_restore();
+}
+
+TEST_CASE(xrc_held_reset, "with a target that goes to RESET or away it goes without a CQE",
+	  "XRC-8 SRQ-8 QP-4 QP-13", HAS(XRC))
+{
+	struct xrc x;
+
+	make_xrc(&x);
+	about("to RESET");
+	hold(&x, 1);
+	must_modify(&x.tgt, to_state(MOOR_QPS_RESET));
+	expect_no_cqe(&x.recv_cq[0]);
+	reconnect_xrc(&x);
+	post_shared(&x.srq[0], 2, x.buf + BUF / 2, 256, x.key[0]);
+	send_for(&x, x.srq[0].srqn, 64, MOOR_WC_SUCCESS);
+	came_for(&x, 0, 2, MOOR_WC_SUCCESS, 0);
+	about("away");
+	hold(&x, 3);
+	destroy_qp(&x.tgt);
+	expect_no_cqe(&x.recv_cq[0]);
+	expect(query_srq(&x.srq[0]).consumer == 3, "it is back in the SRQ");
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
 TEST_CASE(xrc_gone, "DESTROY_SRQ does not wait for targets, and takes what they hold",
 	  "XRC-9 SRQ-4", HAS(XRC))
 {
