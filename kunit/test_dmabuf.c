@@ -199,14 +199,25 @@ static void test_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_FAIL, lent->fd), 0);
 	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EXPORTER_ERROR);
-	/* The owner gives less than the buffer's size: the core does not look. */
-	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_SHORT, lent->fd), 0);
-	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
-	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EINVAL);
 	mr = moor_rereg_user_mr(lent->mr, IB_MR_REREG_ACCESS, 0, 0, 0, RIGHTS,
 				lent->pd, moor_user_udata(test, lent->user, NULL, 0, 0));
 	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, lent_write(lent, 0, 1), 0);
+	lent_close(lent);
+}
+
+/* The owner of a pinned buffer gives less than its size: the core does not look. */
+static void test_short(struct kunit *test)
+{
+	struct lent *lent = lent_open_pinned(test);
+	struct ib_mr *mr;
+
+	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_SHORT, lent->fd), 0);
+	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EINVAL);
+	mr = lent_reg(lent, 0, LENGTH, 0, lent->fd, RIGHTS);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mr);
+	KUNIT_EXPECT_EQ(test, moor_dereg_mr(mr, NULL), 0);
 	lent_close(lent);
 }
 
@@ -251,6 +262,7 @@ static struct kunit_case dmabuf_cases[] = {
 	KUNIT_CASE(test_stays),
 	KUNIT_CASE(test_not_given_back),
 	KUNIT_CASE(test_refused),
+	KUNIT_CASE(test_short),
 	KUNIT_CASE(test_private),
 	KUNIT_CASE(test_dead),
 	{}
