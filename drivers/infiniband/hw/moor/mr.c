@@ -378,7 +378,8 @@ free_mr:
  * that IBA forbids, or FLUSH_PERSISTENT of memory that is not persistent;
  * -EOPNOTSUPP for a flag that we, or such memory, do not have; -ENOMEM also for the
  * device's or the process's limit; -EPERM if the process may not lock memory at all;
- * -EFAULT for memory that is not mapped; -EIO on a dead device. moor_refuse() remembers which of these reasons it was.
+ * -EFAULT for memory that is not mapped; -EIO on a dead device. moor_refuse() remembers
+ * which of these reasons it was.
  */
 struct ib_mr *moor_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata)
