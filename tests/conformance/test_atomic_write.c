@@ -264,7 +264,7 @@ TEST_CASE(word_mapping, "where it is mapped, it is aligned and in one piece",
 	expect_end(&p, wr, MOOR_WC_REM_INV_REQ_ERR, 0);
 }
 
-TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC-26 RC-28",
+TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC-3 RC-26 RC-28",
 	  HAS(ATOMIC_WRITE))
 {
 	uint32_t torn, nowhere;
@@ -282,6 +282,12 @@ TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC
 	expect_end(&p, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
 	wr.sge[0].lkey = nowhere;
 	expect_end(&p, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_DMA);
+	about("the remote key before its last four bytes, behind its first");
+	wr.rkey ^= 1;
+	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+	wr.sge[0].addr = TORN_IOVA + 2 * PAGE;
+	expect_end(&p, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_DMA);
+	wr.rkey = p.key[1];
 	about("a key that does not pass");
 	wr.sge[0] = (struct moor_sge){ p.buf[0], 8, p.key[0] ^ 1 };
 	expect_end(&p, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_KEY);

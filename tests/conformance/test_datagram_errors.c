@@ -348,15 +348,16 @@ TEST_CASE(ud_own_faults, "UD: what a receiver's own queue or memory is to blame 
 }
 
 TEST_CASE(ud_own_memory, "UD: what the sender's memory is to blame for",
-	  "UD-8 UD-14 RC-2 RC-3 RC-28", HAS(UD))
+	  "UD-8 UD-14 RC-2 RC-3 RC-28 QP-15", HAS(UD))
 {
 	struct datagrams d;
 	struct send_wr wr;
-	uint32_t torn;
+	uint32_t torn, psn;
 
 	make_datagrams(&d);
 	torn = make_torn_mr(true, take_filled(2 * PAGE, 9));
 	recv_datagram(&d, 1, 1, BUF);
+	psn = query_qp(&d.qp[0]).sq_psn;
 	about("a key");
 	wr = datagram(&d, 0, 64);
 	wr.sge[0].lkey ^= 1;
@@ -364,9 +365,11 @@ TEST_CASE(ud_own_memory, "UD: what the sender's memory is to blame for",
 	about("the first byte");
 	wr.sge[0] = (struct moor_sge){ TORN_IOVA + 2 * PAGE, 64, torn };
 	is_refused(&d, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	expect(query_qp(&d.qp[0]).sq_psn == psn, "what is refused has a PSN");
 	about("a later one; the receive serves the next message");
 	wr.sge[0] = (struct moor_sge){ TORN_IOVA + 2 * PAGE - 32, 64, torn };
 	is_refused(&d, wr, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	expect(query_qp(&d.qp[0]).sq_psn == psn + 1, "it has no PSN");
 	memset(at(d.buf[1]), 0, BUF);
 	send_datagram(&d, 64);
 	expect_datagram(&d, 1, 1, 64);
@@ -461,7 +464,7 @@ TEST_CASE(ud_sqe_queue, "UD: a queue that is senseless in SQE, or in RTS: ERR", 
 }
 
 TEST_CASE(ud_shared, "UD: receives from an SRQ; a short one serves the QP's next message",
-	  "SRQ-5 SRQ-7 SRQ-8 UD-11 UD-12", HAS(UD))
+	  "SRQ-5 SRQ-7 SRQ-8 SRQ-9 SRQ-10 UD-11 UD-12", HAS(UD))
 {
 	struct moor_cmd_create_qp cmd;
 	struct datagrams d;
@@ -492,6 +495,26 @@ TEST_CASE(ud_shared, "UD: receives from an SRQ; a short one serves the QP's next
 	send_datagram(&d, 64);
 	cqe = expect_datagram(&d, 1, 2, 64);
 	expect(cqe.wqe_index == 1, "WQE %u", cqe.wqe_index);
+	about("longer than the receiver's path MTU: no WQE is taken");
+	must_modify(&d.qp[1], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_PATH_MTU, .path_mtu = 1,
+	});
+	post_shared(&srq, 3, d.buf[1], BUF, d.key[1]);
+	expect(!modify_srq(&srq, MOOR_SRQ_ATTR_LIMIT, 1), "limit");
+	send_datagram(&d, 257);
+	expect_dropped(&d, 1);
+	expect(query_srq(&srq).consumer == 2 && query_srq(&srq).limit == 1,
+	       "%u are taken", query_srq(&srq).consumer);
+	send_datagram(&d, 256);
+	cqe = expect_datagram(&d, 1, 3, 256);
+	expect(cqe.wqe_index == 2, "WQE %u", cqe.wqe_index);
+	expect_event(MOOR_EVENT_SRQ_LIMIT, srq.srqn);
+	about("nor does it find that the SRQ is senseless");
+	store_slot(srq.slot, 3 + DEPTH + 1);
+	send_datagram(&d, 257);
+	expect_dropped(&d, 1);
+	expect(!query_srq(&srq).failed, "the SRQ has failed");
+	ring_shared(&srq);
 	about("to ERR");
 	must_modify(&d.qp[1], to_state(MOOR_QPS_ERR));
 	expect_event(MOOR_EVENT_LAST_WQE, d.qp[1].qpn);

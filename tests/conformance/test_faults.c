@@ -101,6 +101,48 @@ TEST_CASE(no_dma_after, "after a fatal error there is no DMA", "ERR-2", 0)
 	       "there is");
 }
 
+/* Stores into BAR2, a slot that is tied to nothing and on-NIC memory, and reads it back. */
+static void stores_stay(const char *when, uint64_t seed)
+{
+	/* The entry's body alone: it stays INVALID. */
+	const uint64_t entry = (uint64_t)(dev.num_keys - 1) * 64 + 16;
+	const uint64_t slot = 2 * PAGE - 8;
+
+	bar_write64(MOOR_BAR_MR, entry, seed);
+	bar_write64(MOOR_BAR_DB, slot, seed + 1);
+	if (dev.dm_size)
+		bar_write64(MOOR_BAR_DB, dev.dm_offset + PAGE - 8, seed + 2);
+	expect(bar_read64(MOOR_BAR_MR, entry) == seed, "%s: BAR2", when);
+	expect(bar_read64(MOOR_BAR_DB, slot) == seed + 1, "%s: a slot", when);
+	expect(!dev.dm_size || bar_read64(MOOR_BAR_DB, dev.dm_offset + PAGE - 8) ==
+	       seed + 2, "%s: on-NIC memory", when);
+}
+
+TEST_CASE(stores_always_stay, "BAR2, slots and on-NIC memory keep what they get, in every state",
+	  "CTL-21 ERR-2 ERR-4 CTL-2", 0)
+{
+	const uint64_t slot = 2 * PAGE - 8;
+
+	host_reset();
+	stores_stay("before ENABLE", 0x1111222233334444);
+	host_enable();
+	expect(bar_read64(MOOR_BAR_DB, slot) == 0x1111222233334445,
+	       "ENABLE changes a slot");
+	stores_stay("enabled", 0x2222333344445555);
+	bus_master(false);
+	expect(bar_read64(MOOR_BAR_DB, slot) == 0x2222333344445556,
+	       "Bus Master Enable changes a slot");
+	stores_stay("without Bus Master Enable", 0x3333444455556666);
+	bus_master(true);
+	ring_slot(MOOR_DB_SLOT_CMD_PRODUCER, 1u << 30);
+	expect_fatal(MOOR_FATAL_CMD_RING);
+	expect(bar_read64(MOOR_BAR_DB, slot) == 0x3333444455556667,
+	       "the fatal error changes a slot");
+	stores_stay("FATAL", 0x4444555566667777);
+	host_reset();
+	expect(!bar_read64(MOOR_BAR_DB, slot), "a reset does not zero the slot");
+}
+
 TEST_CASE(bus_master_stops, "Bus Master Enable cleared in mid-flight, and set again",
 	  "ERR-4 ERR-10 PCI-4", 0)
 {

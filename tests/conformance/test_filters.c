@@ -109,9 +109,13 @@ TEST_CASE(filter_capacity, "as many filters as MAX_FILTER says", "REG-4 CMD-15 C
 			return;
 	}
 	about("one that is there takes no more room");
-	i = n - 1;
-	memcpy(gid + 8, &i, sizeof(i));
-	expect(!attach(&d.qp[1], gid), "it is refused");
+	for (i = 0; i < n; i += n - 1 ? n - 1 : 1) {
+		memcpy(gid + 8, &i, sizeof(i));
+		expect(!attach(&d.qp[1], gid), "filter %u is refused", i);
+	}
+	expect(n < dev.max_filter ||
+	       attach(&d.qp[2], gid) == MOOR_CMD_NO_RESOURCE,
+	       "another QP's is not");
 	about("one that has gone makes room");
 	expect(!detach(&d.qp[1], gid), "detach");
 	expect(!attach(&d.qp[1], group), "it is refused");
@@ -125,7 +129,7 @@ static void send_to_group(struct datagrams *d, const uint8_t *gid)
 }
 
 TEST_CASE(filter_delivery, "multicast: once to each QP that is attached",
-	  "FLT-1 FLT-2 FLT-4 UD-13 UD-15", HAS(UD))
+	  "FLT-1 FLT-2 FLT-4 UD-2 UD-13 UD-15", HAS(UD))
 {
 	struct datagrams d;
 	unsigned int i;
@@ -175,6 +179,15 @@ TEST_CASE(filter_delivery, "multicast: once to each QP that is attached",
 		send_datagram(&d, 64);
 		expect_datagram(&d, 1, 10 + i, 64);
 	}
+	about("but not one of more than 24 bits");
+	recv_datagram(&d, 1, 13, BUF);
+	d.to.dest_qpn = 1u << 24 | d.qp[1].qpn;
+	post_send(&d.qp[0], datagram(&d, 14, 64));
+	expect_cqe(&d.cq[0], 14, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+	expect_no_cqe(&d.cq[1]);
+	must_modify(&d.qp[0], to_state(MOOR_QPS_RTS));
+	send_to_group(&d, group);
+	expect_datagram(&d, 1, 13, 64);
 	about("the sender too");
 	expect(!attach(&d.qp[0], group), "attach");
 	post_recv(&d.qp[0], 4, d.buf[0] + BUF / 2, 512, d.key[0]);

@@ -170,6 +170,43 @@ TEST_CASE(query_states, "QUERY_QP: state, PSNs, indices", "QP-3 QP-15 CMD-12 VER
 	refused(cmd, MOOR_CMD_BAD_INDEX, qpn, "its index, another number");
 }
 
+TEST_CASE(query_psn, "QUERY_QP: a message that has begun has all of its PSNs, another none",
+	  "QP-15 RC-2 RC-5 RC-28", 0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 3; i++) {
+		static const uint32_t due[] = { 0, 0, 3 * PAGE / 1024 };
+		struct send_wr wr = {
+			.opcode = i ? MOOR_WQE_WRITE : 0xff,
+			.remote = p.buf[1], .rkey = p.key[1],
+			SGE(p.buf[0], 3 * PAGE, p.key[0]),
+		};
+		uint32_t psn = query_qp(&p.qp[0]).sq_psn;
+
+		about("%s", !i ? "malformed" : i == 1 ? "a key" : "half-way");
+		if (i == 1)
+			wr.sge[0].lkey ^= 1;
+		else if (i == 2)
+			wr.sge[0] = (struct moor_sge){
+				TORN_IOVA, 3 * PAGE, make_torn_mr(true, p.buf[0]),
+			};
+		put_send(&p.qp[0], &wr);
+		wr.opcode = MOOR_WQE_WRITE;
+		put_send(&p.qp[0], &wr);
+		ring_send(&p.qp[0]);
+		expect_cqe(&p.cq[0], 0, i ? MOOR_WC_LOC_PROT_ERR :
+			   MOOR_WC_LOC_QP_OP_ERR, i == 2 ? MOOR_SYN_TRANSLATION :
+			   i ? MOOR_SYN_KEY : MOOR_SYN_WQE);
+		expect_cqe(&p.cq[0], 0, MOOR_WC_WR_FLUSH_ERR, 0);
+		expect(query_qp(&p.qp[0]).sq_psn == psn + due[i],
+		       "PSN 0x%x, before 0x%x", query_qp(&p.qp[0]).sq_psn, psn);
+		reconnect(&p);
+	}
+}
+
 TEST_CASE(without_state, "attributes alone may be set in every state", "QP-17 QP-12", 0)
 {
 	static const enum moor_qp_state states[] = {

@@ -87,6 +87,38 @@ TEST_CASE(remote_errors, "a remote key that does not pass: both ends learn of it
 	}
 }
 
+TEST_CASE(told_is_done, "when an error is told, by a CQE or an event, the QP is in ERR",
+	  "ORD-1 RC-12 WQ-5 EV-7 EV-9", 0)
+{
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 50; i++) {
+		about("round %u", i);
+		drop_events(MOOR_EQ_ASYNC);
+		if (i & 1) {
+			ring_slot(p.qp[1].sq_slot, DEPTH + 1);
+			expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
+		} else {
+			post_send(&p.qp[0], (struct send_wr){
+				.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+				.rkey = ~p.key[1], SGE(p.buf[0], 8, p.key[0]),
+			});
+			expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+		}
+		if (!expect(query_qp(&p.qp[1]).state == MOOR_QPS_ERR,
+			    "not where the event is of"))
+			return;
+		if (!(i & 1)) {
+			expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+			expect(query_qp(&p.qp[0]).state == MOOR_QPS_ERR,
+			       "not where the CQE is of");
+		}
+		reconnect(&p);
+	}
+}
+
 TEST_CASE(unaligned_atomic, "an atomic that is not aligned to eight bytes",
 	  "RC-7 EV-8", HAS(ATOMICS))
 {
@@ -239,12 +271,13 @@ TEST_CASE(too_long_and_bad, "too long, and a first receive SGE that does not pas
 
 /* ---- the order in which errors are found, and the QPs that report them ---- */
 
-TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC-4 RC-2 RC-3 RC-7",
-	  0)
+TEST_CASE(precedence, "what stands higher in the tables is told",
+	  "RC-21 RC-5 RC-4 RC-2 RC-3 RC-7 RC-6 RC-10 RC-8 RC-22 RC-28", 0)
 {
 	struct moor_sq_wqe *raw;
 	struct send_wr wr;
 	struct pair p;
+	uint32_t torn;
 
 	make_pair(&p);
 	wr = (struct send_wr){
@@ -280,6 +313,36 @@ TEST_CASE(precedence, "what stands higher in the tables is told", "RC-21 RC-5 RC
 		SGE(TORN_IOVA + 2 * PAGE, 8, make_torn_mr(true, p.buf[0])),
 	});
 	expect_cqe(&p.cq[0], 0, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	reconnect(&p);
+	about("what the responder finds before a later byte that is absent");
+	torn = make_torn_mr(true, p.buf[0]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .remote = p.buf[1], .rkey = ~p.key[1],
+		SGE(TORN_IOVA + 2 * PAGE - 4, 8, torn),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+	reconnect(&p);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, SGE(TORN_IOVA + 2 * PAGE - 4, 8, torn),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_RNR_RETRY_EXC_ERR, 0);
+	reconnect(&p);
+	post_recv(&p.qp[1], 9, p.buf[1], 7, p.key[1]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, SGE(TORN_IOVA + 2 * PAGE - 4, 8, torn),
+	});
+	expect_cqe(&p.cq[1], 9, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
+	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_INV_REQ_ERR, 0);
+	reconnect(&p);
+	about("that byte, where nothing else is wrong: the message has begun");
+	drop_events(MOOR_EQ_ASYNC);
+	post_recv(&p.qp[1], 9, p.buf[1], 8, p.key[1]);
+	post_send(&p.qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, SGE(TORN_IOVA + 2 * PAGE - 4, 8, torn),
+	});
+	expect_cqe(&p.cq[0], 0, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_TRANSLATION);
+	expect_no_cqe(&p.cq[1]);
+	expect(query_qp(&p.qp[1]).state == MOOR_QPS_RTS, "the responder has failed");
 	reconnect(&p);
 	about("the first SGE that does not pass");
 	wr.sge[0] = (struct moor_sge){ .addr = p.buf[0] + BUF, .length = 1,

@@ -129,6 +129,84 @@ TEST_CASE(srq_fails, "SRQ_ERROR: a senseless producer index, a slot out of reach
 	dma_restore();
 }
 
+TEST_CASE(srq_write_imm_refused, "a WRITE with immediate that is refused meets the SRQ",
+	  "RC-25 SRQ-8 SRQ-10 SRQ-11 EV-24", HAS(SRQ))
+{
+	static const char *const what[] = {
+		"good", "malformed", "a senseless producer index",
+	};
+	struct sharing s;
+	unsigned int i;
+
+	make_sharing(&s, MOOR_QP_RC);
+	for (i = 0; i < 3; i++) {
+		struct moor_rq_wqe *raw = at(s.srq.ring + ((uint64_t)i << LOG_STRIDE));
+
+		about("%s", what[i]);
+		if (i < 2)
+			post_shared(&s.srq, i, s.buf + BUF / 2, SLOT, s.key);
+		else
+			store_slot(s.srq.slot, i + DEPTH + 1);
+		raw->reserved1[3] = i == 1;
+		post_send(&s.sender[0], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE_IMM, .remote = s.buf,
+			.rkey = s.key ^ 1, SGE(s.buf, 64, s.key),
+		});
+		expect_cqe(&s.send_cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+		if (i < 2)
+			expect_cqe(&s.recv_cq[0], i, i ? MOOR_WC_WR_FLUSH_ERR :
+				   MOOR_WC_LOC_ACCESS_ERR, i ? 0 : MOOR_SYN_KEY);
+		else
+			expect_event(MOOR_EVENT_SRQ_ERROR, s.srq.srqn);
+		if (i)
+			expect_event(MOOR_EVENT_QP_ACCESS_ERR, s.receiver[0].qpn);
+		expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+		expect_no_event(MOOR_EQ_ASYNC);
+		expect(query_srq(&s.srq).failed == (i == 2), "failed: %u",
+		       query_srq(&s.srq).failed);
+		expect(query_srq(&s.srq).consumer == (i < 2 ? i + 1 : 2),
+		       "%u are taken", query_srq(&s.srq).consumer);
+		reconnect_shared(&s, 0);
+	}
+}
+
+TEST_CASE(srq_cq_fails, "LAST_WQE comes where the QP's CQ has failed, and nothing else",
+	  "SRQ-11 CQ-10 RC-42 EV-25", HAS(SRQ))
+{
+	struct sharing s;
+	struct cq small;
+	unsigned int i;
+
+	make_sharing(&s, MOOR_QP_RC);
+	make_cq(&small, 10, 0);
+	make_sharing_qp(&s.receiver[0], &small, &s.srq);
+	reset_qp(&s.sender[0]);
+	connect_qp(&s.sender[0], s.receiver[0].qpn);
+	connect_qp(&s.receiver[0], s.sender[0].qpn);
+	for (i = 0; i < 4; i++)
+		post_shared(&s.srq, i, s.buf + BUF / 2, SLOT, s.key);
+	about("a CQ that is full is no error");
+	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("one that overruns");
+	send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
+	expect_event(MOOR_EVENT_CQ_ERROR, small.cqn);
+	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+	expect(query_srq(&s.srq).consumer == 2, "%u are taken",
+	       query_srq(&s.srq).consumer);
+	about("the WQE that is held has no CQE");
+	reconnect_shared(&s, 0);
+	abandon_shared(&s, 0);
+	expect_no_event(MOOR_EQ_ASYNC);
+	must_modify(&s.receiver[0], to_state(MOOR_QPS_ERR));
+	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("the other QP is none the worse");
+	send_shared(&s, 1, 64, MOOR_WC_SUCCESS);
+	came_shared(&s, 1, 3, 3, 64);
+}
+
 TEST_CASE(srq_last_wqe, "LAST_WQE: once, behind the CQE of the WQE that was held",
 	  "SRQ-8 SRQ-11 EV-25 QP-14", HAS(SRQ))
 {
