@@ -445,7 +445,8 @@ static void test_accesses(enum way way)
 		refusals += refused;
 	}
 	buffer_put(&b);
-	tap_ok(good && misses == MISSES && refusals,
+	/* If advice fails, the access may still map the buffer itself. */
+	tap_ok(good && misses == MISSES && (refusals || way == ADVISED),
 	       "%s: %u points of the workers, %u fail an access, none the MR", ways[way],
 	       failed, refusals);
 }
