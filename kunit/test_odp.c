@@ -125,6 +125,21 @@ static void odp_invalidate(struct kunit *test)
 }
 
 /* A fault where the process has no memory fails, and leaves no nodes. */
+/* What is refused is the end of the range, not a page that is not mapped yet. */
+static void odp_refused_range(struct kunit *test)
+{
+	struct paged *paged = paged_open_bare(test);
+	struct moor_refusal told;
+	struct ib_mr *mr;
+
+	mr = paged_reg(paged, TASK_SIZE - PAGE_SIZE, 2 * PAGE_SIZE, 0, PAGED);
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(mr), -EFAULT);
+	moor_refusal_last(test->priv, &paged->pair.user->uctx, &told);
+	KUNIT_EXPECT_EQ(test, told.reason, MOOR_REFUSAL_PAGE);
+	KUNIT_EXPECT_EQ(test, told.value, TASK_SIZE);
+	paged_close(paged);
+}
+
 static void odp_hole(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);
@@ -518,6 +533,7 @@ static void odp_caps(struct kunit *test)
 
 static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_entry),
+	KUNIT_CASE(odp_refused_range),
 	KUNIT_CASE(odp_fault),
 	KUNIT_CASE(odp_edges),
 	KUNIT_CASE(odp_invalidate),

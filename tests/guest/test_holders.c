@@ -14,6 +14,7 @@
 
 #include <rdma/moor_user_ioctl_cmds.h>
 
+#include "owner.h"
 #include "tap.h"
 #include "window.h"
 
@@ -419,6 +420,26 @@ static void test_as_nobody(const char *self)
 		    0) >= 2, "debugfs: and the administrator as well");
 }
 
+/* No window can be bound to a dma-buf, whether or not its key is good. */
+static void test_taken_back(void)
+{
+	struct buffer b;
+	uint32_t bound = 7;
+
+	owner_open();
+	b = buffer_make();
+	buffer_reg(&b, pair.pd);
+	tap_is(query_windows(b.mr, NULL, 0, &bound), 0, "windows of a dma-buf");
+	tap_is(bound, 0, "there are none");
+	bound = 7;
+	owner_must(EXPORTER_TAKE_BACK, &b);
+	tap_is(query_windows(b.mr, NULL, 0, &bound), 0, "of one that was taken back");
+	tap_is(bound, 0, "likewise");
+	tap_is(ibv_dereg_mr(b.mr), 0, "it is deregistered");
+	buffer_put(&b);
+	owner_close();
+}
+
 int main(int argc, char *argv[])
 {
 	struct ibv_device_attr attr;
@@ -434,5 +455,6 @@ int main(int argc, char *argv[])
 	test_reasons(pair.pd, attr.max_mr_size);
 	test_rereg_reason();
 	test_debugfs_reasons();
+	test_taken_back();
 	return tap_done();
 }

@@ -197,11 +197,35 @@ static void moor_fast_take_back(struct moor_fast_mr *fast,
 		fast->posted = !fast->posted;
 }
 
+/* Whether a REG_MR took effect is unknown: either table may be in use. */
+static void moor_fast_doubt(struct moor_fast_mr *fast,
+			    const struct moor_wqe_reg *reg)
+{
+	WRITE_ONCE(fast->unsure, true);
+}
+
 static const struct moor_wqe_reg *moor_wqe_reg_of(struct moor_qp *qp, u32 index)
 {
 	const struct moor_sq_wqe *wqe = moor_wqe_at(&qp->kernel.sq, index);
 
 	return wqe->opcode == MOOR_WQE_REG_MR ? (const void *)(wqe + 1) : NULL;
+}
+
+/* If the WQE is a REG_MR whose MR is still there, call @change for that MR. */
+static void moor_fast_change(struct moor_qp *qp, u32 index,
+			     void (*change)(struct moor_fast_mr *fast,
+					    const struct moor_wqe_reg *reg))
+{
+	const struct moor_wqe_reg *reg = moor_wqe_reg_of(qp, index);
+	struct moor_fast_mr *fast;
+
+	if (!reg)
+		return;
+	rcu_read_lock();
+	fast = moor_fast_find(to_mdev(qp->ibqp.device), le32_to_cpu(reg->key));
+	if (fast)
+		change(fast, reg);
+	rcu_read_unlock();
 }
 
 /**
@@ -211,16 +235,7 @@ static const struct moor_wqe_reg *moor_wqe_reg_of(struct moor_qp *qp, u32 index)
  */
 void moor_fast_failed(struct moor_qp *qp, u32 index)
 {
-	const struct moor_wqe_reg *reg = moor_wqe_reg_of(qp, index);
-	struct moor_fast_mr *fast;
-
-	if (!reg)
-		return;
-	rcu_read_lock();
-	fast = moor_fast_find(to_mdev(qp->ibqp.device), le32_to_cpu(reg->key));
-	if (fast)
-		moor_fast_take_back(fast, reg);
-	rcu_read_unlock();
+	moor_fast_change(qp, index, moor_fast_take_back);
 }
 
 /**
@@ -228,20 +243,11 @@ void moor_fast_failed(struct moor_qp *qp, u32 index)
  * @qp: queue pair of the kernel
  * @index: of the WQE, which is not overwritten yet
  *
- * Whether a REG_MR took effect is not known, and poll.c cannot ask the device.
+ * Context: poll.c, under a lock, so that the device cannot be asked
  */
 void moor_fast_flushed(struct moor_qp *qp, u32 index)
 {
-	const struct moor_wqe_reg *reg = moor_wqe_reg_of(qp, index);
-	struct moor_fast_mr *fast;
-
-	if (!reg)
-		return;
-	rcu_read_lock();
-	fast = moor_fast_find(to_mdev(qp->ibqp.device), le32_to_cpu(reg->key));
-	if (fast)
-		WRITE_ONCE(fast->unsure, true);
-	rcu_read_unlock();
+	moor_fast_change(qp, index, moor_fast_doubt);
 }
 
 /* Is the registration that the device has the one that @wqe asked for? */
