@@ -278,6 +278,9 @@ static void kernel_lie(struct kunit *test)
 		moor_kunit_wait(test, moor_is_dead(pair->mdev));
 	flush_work(&pair->mdev->fatal_work);
 	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), lie->stops);
+	KUNIT_EXPECT_STREQ(test, pair->mdev->why ?: "",
+			   lie->stops ? "it completed a request that is not posted" :
+					"");
 	kernel_pair_close(test, pair);
 }
 
@@ -328,6 +331,9 @@ static void kernel_room(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, wc.byte_len, told->bytes);
 	flush_work(&pair->mdev->fatal_work);
 	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), told->stops);
+	KUNIT_EXPECT_STREQ(test, pair->mdev->why ?: "",
+			   told->stops ?
+			   "it wrote more bytes than a receive has room for" : "");
 	kernel_pair_close(test, pair);
 }
 

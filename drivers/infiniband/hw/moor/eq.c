@@ -58,7 +58,7 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 	 * ever. A device that cannot read or understand a kernel queue is of no use.
 	 */
 	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_FATAL)
-		moor_hw_kill_later(mdev);
+		moor_hw_kill_later(mdev, "it cannot use a queue of the kernel");
 	if (!qp->ibqp.event_handler)
 		return;
 	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED)
@@ -115,7 +115,7 @@ static bool moor_async_event(struct moor_dev *mdev, u8 type, u32 number)
 		moor_hw_look_soon(mdev);
 		return true;
 	case MOOR_EVENT_DEVICE_FATAL:
-		moor_hw_kill_later(mdev);
+		moor_hw_kill_later(mdev, "the device reports a fatal error");
 		return true;
 	default:
 		return false;

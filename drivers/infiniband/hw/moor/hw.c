@@ -485,14 +485,16 @@ void moor_hw_fatal_work(struct work_struct *work)
 {
 	struct moor_dev *mdev = container_of(work, struct moor_dev, fatal_work);
 
-	moor_hw_kill(mdev, "the device reports a fatal error");
+	moor_hw_kill(mdev, READ_ONCE(mdev->fatal_why));
 }
 
 /**
  * moor_hw_kill_later - moor_hw_kill() for interrupt handlers
  * @mdev: device
+ * @why: what has happened, for the log; the first one counts
  */
-void moor_hw_kill_later(struct moor_dev *mdev)
+void moor_hw_kill_later(struct moor_dev *mdev, const char *why)
 {
+	cmpxchg(&mdev->fatal_why, NULL, why);
 	schedule_work(&mdev->fatal_work);
 }

@@ -222,6 +222,7 @@ struct moor_function {
  * @why: for the log, why it is dead
  * @kill_lock: serialises killing, and looks at STATUS that make the carrier
  * @fatal_work: kills from interrupt context
+ * @fatal_why: for the log, why @fatal_work does
  * @health_work: looks at STATUS now and then
  * @cmdq: command ring
  * @num_vectors: MSI-X vectors that there are
@@ -266,6 +267,7 @@ struct moor_dev {
 	const char *why;
 	struct mutex kill_lock;		/* serialises killing and the carrier */
 	struct work_struct fatal_work;
+	const char *fatal_why;
 	struct delayed_work health_work;
 	struct moor_cmdq cmdq;
 	u32 num_vectors;
@@ -346,7 +348,7 @@ int moor_hw_alloc_doze(struct moor_dev *mdev);
 void moor_hw_free_doze(struct moor_dev *mdev);
 bool moor_hw_has_failed(struct moor_dev *mdev);
 void moor_hw_kill(struct moor_dev *mdev, const char *why);
-void moor_hw_kill_later(struct moor_dev *mdev);
+void moor_hw_kill_later(struct moor_dev *mdev, const char *why);
 void moor_hw_fatal_work(struct work_struct *work);
 void moor_hw_watch(struct moor_dev *mdev);
 void moor_hw_health_work(struct work_struct *work);

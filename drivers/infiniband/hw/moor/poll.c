@@ -166,7 +166,8 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 	if (!qp)
 		return false;
 	if (!moor_cqe_complete(cq, qp, recv, cqe, &posted)) {
-		moor_hw_kill_later(to_mdev(cq->ibcq.device));
+		moor_hw_kill_later(to_mdev(cq->ibcq.device),
+				   "it completed a request that is not posted");
 		return false;
 	}
 	*wc = (struct ib_wc){
@@ -177,7 +178,8 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 		.qp = &qp->ibqp,
 	};
 	if (recv && unlikely(moor_wc_overruns(wc, qp, opcode, &posted))) {
-		moor_hw_kill_later(to_mdev(cq->ibcq.device));
+		moor_hw_kill_later(to_mdev(cq->ibcq.device),
+				   "it wrote more bytes than a receive has room for");
 		wc->status = IB_WC_LOC_LEN_ERR;
 	}
 	if (recv)
