@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On-demand paging and memory cgroups: the page cache that the NIC's accesses fill is
- * charged to the process that registered the file, although a worker of the kernel
- * reads it in.
+ * On-demand paging and memory cgroups: the page cache that the NIC's accesses fill, and
+ * the tables that they need, are charged to the process that registered the memory,
+ * although a worker of the kernel makes them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,9 @@
 #include "tap.h"
 
 #define SIZE	(4u << 20)
+#define BRANCH	(2ul << 20)	/* memory behind one node of a table */
+#define BRANCHES	2048
+#define POOL	1024		/* nodes that the driver may have kept of other tables */
 #define ROOT	"/tmp/moor-cgroup"
 #define GROUP	ROOT "/moor-charged"
 
@@ -48,16 +51,16 @@ static void leave_group(void)
 	rmdir(ROOT);
 }
 
-/* Bytes of page cache that are charged to the group. */
-static long long charged(void)
+/* Bytes of a kind of memory that are charged to the group. */
+static long long charged(const char *kind)
 {
 	FILE *file = fopen(GROUP "/memory.stat", "r");
-	char line[128];
-	long long bytes = -1;
+	long long bytes = -1, value;
+	char name[64];
 
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "file %lld", &bytes) == 1)
-			break;
+	while (file && bytes < 0 && fscanf(file, "%63s %lld", name, &value) == 2)
+		if (!strcmp(name, kind))
+			bytes = value;
 	if (file)
 		fclose(file);
 	return bytes;
@@ -84,7 +87,7 @@ static uint8_t *map_uncached(int *fd)
 	return at;
 }
 
-static void test_charged(struct pair *pair)
+static void test_page_cache(struct pair *pair)
 {
 	struct request request = {
 		.opcode = IBV_WR_RDMA_WRITE, .wr_id = 7, .length = SIZE,
@@ -100,17 +103,54 @@ static void test_charged(struct pair *pair)
 	mr = ibv_reg_mr(pair->pd, at, SIZE, IBV_ACCESS_ON_DEMAND);
 	if (!mr)
 		tap_bail("ibv_reg_mr: %s", strerror(errno));
-	before = charged();
+	before = charged("file");
 	request.local = at;
 	request.lkey = mr->lkey;
 	tap_ok(!post(&pair->a, &request) && wait_wc(pair->a.send_cq, &wc) && !wc.status &&
 	       is_filled(pair->b.buf, SIZE, 9), "the NIC reads the file");
-	after = charged();
+	after = charged("file");
 	tap_ok(after - before >= SIZE, "and the process's group is charged: %lld bytes of %u",
 	       after - before, SIZE);
 	ibv_dereg_mr(mr);
 	munmap(at, SIZE);
 	close(fd);
+}
+
+/* Pages far apart: a node and the driver's copy of it (8 KiB) for each of them. */
+static void test_tables(struct pair *pair)
+{
+	struct request request = {
+		.opcode = IBV_WR_RDMA_WRITE, .wr_id = 8, .length = 1,
+		.remote = (uintptr_t)pair->b.buf, .rkey = pair->b.mr->rkey,
+	};
+	uint8_t *at = mmap(NULL, BRANCHES * BRANCH, PROT_READ,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	long long before, least;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	int i;
+
+	if (at == MAP_FAILED)
+		tap_bail("mmap: %s", strerror(errno));
+	madvise(at, BRANCHES * BRANCH, MADV_NOHUGEPAGE);
+	mr = ibv_reg_mr(pair->pd, at, BRANCHES * BRANCH, IBV_ACCESS_ON_DEMAND);
+	if (!mr)
+		tap_bail("ibv_reg_mr: %s", strerror(errno));
+	before = charged("kernel") - charged("pagetables");
+	request.lkey = mr->lkey;
+	for (i = 0; i < BRANCHES; i++) {
+		request.local = at + i * BRANCH;
+		if (post(&pair->a, &request) || !wait_wc(pair->a.send_cq, &wc) ||
+		    wc.status)
+			break;
+	}
+	tap_is(i, BRANCHES, "the NIC reads pages that are far apart");
+	least = BRANCHES * 8192ll + (BRANCHES - POOL) * 4096ll;
+	tap_ok(charged("kernel") - charged("pagetables") - before >= least,
+	       "their tables are charged: %lld bytes, at least %lld expected",
+	       charged("kernel") - charged("pagetables") - before, least);
+	ibv_dereg_mr(mr);
+	munmap(at, BRANCHES * BRANCH);
 }
 
 int main(void)
@@ -122,11 +162,13 @@ int main(void)
 	config.buffer_size = SIZE;
 	pair_open(&pair, open_nic(NULL, &attr), &config);
 	pair_connect(&pair);
-	if (enter_group())
-		test_charged(&pair);
-	else
+	if (enter_group()) {
+		test_page_cache(&pair);
+		test_tables(&pair);
+	} else {
 		tap_skip("no memory cgroups here", "the page cache is charged: %s",
 			 strerror(errno));
+	}
 	leave_group();
 	pair_close(&pair);
 	return tap_done();

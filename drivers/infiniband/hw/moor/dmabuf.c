@@ -116,14 +116,14 @@ static int moor_dmabuf_pin(struct moor_dev *mdev, struct moor_mr *mr, int fd,
 }
 
 /* Where buffers may move, those that cannot are treated alike: one kind, not two. */
-static int moor_dmabuf_take(struct moor_dev *mdev, struct moor_ucontext *uctx,
-			    struct moor_mr *mr, int fd, struct moor_refusal *why)
+static int moor_dmabuf_take(struct moor_dev *mdev, struct moor_mr *mr, int fd,
+			    struct moor_refusal *why)
 {
 	int err;
 
 	if (!moor_dmabufs_move() || !moor_has_odp(mdev))
 		return moor_dmabuf_pin(mdev, mr, fd, why);
-	err = moor_faults_open(uctx);
+	err = moor_faults_open(mr->uctx);
 	return err ?: moor_dmabuf_new(mdev, mr, fd, why);
 }
 
@@ -178,10 +178,11 @@ static struct moor_mr *moor_dmabuf_mr_new(struct ib_pd *ibpd,
 		why->reason = MOOR_REFUSAL_MEMORY;
 		return ERR_PTR(-ENOMEM);
 	}
+	mr->uctx = uctx;
 	mr->reg.start = why->start;
 	mr->reg.length = why->length;
 	mr->reg.iova = iova;
-	err = moor_dmabuf_take(mdev, uctx, mr, fd, why);
+	err = moor_dmabuf_take(mdev, mr, fd, why);
 	if (!err)
 		return mr;
 	if (why->reason == MOOR_REFUSAL_NONE)

@@ -338,6 +338,7 @@ static struct moor_mr *moor_mr_create(struct ib_pd *ibpd,
 	mr = moor_mr_new(ibpd, why->access, MOOR_MRC_TYPE_MR);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
+	mr->uctx = uctx;
 	mr->reg.start = why->start;
 	mr->reg.length = why->length;
 	mr->reg.iova = iova;

@@ -182,6 +182,7 @@ struct moor_registration {
  * @reg: what the MR stands for; changes under the lock of &moor_dev.keys, and only
  *	while the core has the MR locked for writing
  * @key: lkey and rkey
+ * @uctx: context of the process that registered the memory, or NULL
  * @exit: the MR's revocation, together with all others, when its context is closed
  * @type: enum moor_mrc_type
  * @generation: counts the bodies written under this key; changes as @reg does
@@ -189,6 +190,7 @@ struct moor_registration {
 struct moor_mr {
 	struct ib_mr ibmr;
 	struct moor_registration reg;
+	struct moor_ucontext *uctx;
 	struct moor_revocation exit;
 	u32 key;
 	u8 type;

@@ -188,8 +188,10 @@ struct moor_page_fault {
 /**
  * struct moor_half - the requester or the responder of a QP, when it faults
  * @pager: pager of both halves
+ * @route: for an XRC target: finds the context whose page is wanted
  * @work: by kind: answers @fault, if @fault is of that kind
- * @lock: protects @fault
+ * @lock: protects @queue and @fault
+ * @queue: by kind: where @work is queued, until a worker takes it on
  * @fault: the last page request
  * @next_key: MR in which the last fault was
  * @next_addr: where the pages entered for that fault ended: a next fault here reads on
@@ -197,8 +199,10 @@ struct moor_page_fault {
  */
 struct moor_half {
 	struct moor_pager *pager;
+	struct work_struct route;
 	struct work_struct work[MOOR_FAULT_KINDS];
-	spinlock_t lock;		/* protects fault */
+	spinlock_t lock;		/* protects queue and fault */
+	struct moor_fault_queue *queue[MOOR_FAULT_KINDS];
 	struct moor_page_fault fault;
 	u32 next_key;
 	u64 next_addr;
@@ -210,7 +214,7 @@ struct moor_half {
 
 /**
  * struct moor_fault_queue - where the page requests of a context are worked on
- * @ref: held by the context, and by pagers and prefetches that may still be at work
+ * @ref: held by the context, and by each page request and prefetch that is in @wq
  * @wq: workqueues of this context alone, by kind: a worker that waits for a page that
  *	does not come delays no other context
  * @destroy: destroys the queue: a worker that puts the last reference runs in it
@@ -231,7 +235,6 @@ struct moor_fault_queue {
  * struct moor_pager - answers the page requests of a QP, until it goes to RESET
  * @ref: held by the QP, and by requests that are worked on. A page may take for ever
  *	to come (userfaultfd, FUSE), and the QP does not wait for that
- * @queue: that of the QP's context, set with the first request; a target has its own
  * @lock: protects @mdev, and is held while @mdev is used
  * @mdev: device; NULL when the QP is gone
  * @pdn: the QP's protection domain, or MOOR_PDN_ANY
@@ -241,7 +244,6 @@ struct moor_fault_queue {
  */
 struct moor_pager {
 	struct kref ref;
-	struct moor_fault_queue *queue;
 	struct mutex lock;		/* protects mdev */
 	struct moor_dev *mdev;
 	u32 pdn;
@@ -317,8 +319,6 @@ extern struct workqueue_struct *moor_odp_wq;
 
 int moor_faults_init(void);
 void moor_faults_exit(void);
-struct moor_fault_queue *moor_faults_new(void);
-void moor_faults_leave(struct moor_fault_queue *queue);
 void moor_faults_put(struct moor_fault_queue *queue);
 int moor_faults_open(struct moor_ucontext *uctx);
 void moor_faults_close(struct moor_ucontext *uctx);
@@ -329,11 +329,9 @@ struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn);
 long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
 		    u32 *fresh);
 struct moor_pager *moor_pager_new(const struct moor_qp *qp);
-struct moor_pager *moor_target_pager_new(const struct moor_qp *qp);
 struct moor_pager *moor_pager_another(struct moor_pager *old);
 struct moor_pager *moor_pager_swap(struct moor_qp *qp, struct moor_pager *next);
 void moor_pager_close(struct moor_pager *pager);
-void moor_target_pager_close(struct moor_pager *pager);
 void moor_page_request(struct moor_dev *mdev,
 		       const struct moor_page_request *event);
 

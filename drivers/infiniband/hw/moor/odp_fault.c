@@ -285,8 +285,6 @@ static void moor_pager_free(struct kref *ref)
 {
 	struct moor_pager *pager = container_of(ref, struct moor_pager, ref);
 
-	if (pager->queue)
-		moor_faults_put(pager->queue);
 	mutex_destroy(&pager->lock);
 	kfree(pager);
 }
@@ -310,43 +308,118 @@ static void moor_half_answer(struct moor_half *half,
 }
 
 /*
- * A worker of one kind may find a request of the other kind here: the request that the
- * worker was queued for is forgotten, and the new one has its own worker.
+ * A worker takes on the last request, and the reference on its queue. It may find a
+ * request of the other kind: the request that the worker was queued for is forgotten,
+ * and the new one has its own worker.
  */
-static struct moor_page_fault moor_half_take(struct moor_half *half)
+static struct moor_fault_queue *moor_half_take(struct moor_half *half,
+					       enum moor_fault_kind kind,
+					       struct moor_page_fault *fault)
 {
-	struct moor_page_fault fault;
+	struct moor_fault_queue *queue;
 
 	spin_lock_irq(&half->lock);
-	fault = half->fault;
+	*fault = half->fault;
+	queue = half->queue[kind];
+	half->queue[kind] = NULL;
 	spin_unlock_irq(&half->lock);
-	return fault;
+	return queue;
+}
+
+/* Give the request to workers: @queue's reference, which the caller had, goes to them. */
+static void moor_half_queue(struct moor_half *half, enum moor_fault_kind kind,
+			    struct moor_fault_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&half->lock, flags);
+	if (queue_work(queue->wq[kind], &half->work[kind])) {
+		kref_get(&half->pager->ref);
+		swap(half->queue[kind], queue);
+	}
+	spin_unlock_irqrestore(&half->lock, flags);
+	/* It waits for a worker already. */
+	if (queue)
+		moor_faults_put(queue);
 }
 
 static void moor_half_work_page(struct work_struct *work)
 {
 	struct moor_half *half = container_of(work, struct moor_half,
 					      work[MOOR_FAULT_PAGE]);
-	struct moor_page_fault fault = moor_half_take(half);
+	struct moor_page_fault fault;
+	struct moor_fault_queue *queue;
 
+	queue = moor_half_take(half, MOOR_FAULT_PAGE, &fault);
 	if (fault.kind == MOOR_FAULT_PAGE)
 		moor_half_answer(half, &fault, moor_half_fault(half, &fault));
 	moor_pager_put(half->pager);
+	moor_faults_put(queue);
 }
 
 static void moor_half_work_dmabuf(struct work_struct *work)
 {
 	struct moor_half *half = container_of(work, struct moor_half,
 					      work[MOOR_FAULT_DMABUF]);
-	struct moor_page_fault fault = moor_half_take(half);
+	struct moor_page_fault fault;
+	struct moor_fault_queue *queue;
 
+	queue = moor_half_take(half, MOOR_FAULT_DMABUF, &fault);
 	if (fault.kind == MOOR_FAULT_DMABUF)
 		moor_half_answer(half, &fault,
 				 moor_half_fault_dmabuf(half, &fault));
 	moor_pager_put(half->pager);
+	moor_faults_put(queue);
 }
 
-/* The protection domains are MOOR_PDN_ANY until the caller sets them. */
+/* The queue of the context that an MR belongs to, with a reference; or an error. */
+static struct moor_fault_queue *moor_faults_of_key(struct moor_dev *mdev, u32 key)
+{
+	struct moor_fault_queue *queue;
+	struct moor_mr *mr;
+
+	spin_lock(&mdev->keys.lock);
+	mr = moor_paged_mr(mdev, key, MOOR_PDN_ANY);
+	if (IS_ERR(mr)) {
+		queue = ERR_CAST(mr);
+	} else {
+		/* An MR goes before its context, and is paged after moor_faults_open(). */
+		queue = mr->uctx->faults;
+		kref_get(&queue->ref);
+	}
+	spin_unlock(&mdev->keys.lock);
+	return queue;
+}
+
+/*
+ * An XRC target belongs to no process: the context whose page is wanted has the work.
+ * Nothing is waited for here, so all targets have these workers in common.
+ */
+static void moor_half_route(struct work_struct *work)
+{
+	struct moor_half *half = container_of(work, struct moor_half, route);
+	struct moor_pager *pager = half->pager;
+	struct moor_fault_queue *queue;
+	struct moor_page_fault fault;
+	int err = 0;
+
+	spin_lock_irq(&half->lock);
+	fault = half->fault;
+	spin_unlock_irq(&half->lock);
+	mutex_lock(&pager->lock);
+	if (pager->mdev) {
+		queue = moor_faults_of_key(pager->mdev, fault.key);
+		err = PTR_ERR_OR_ZERO(queue);
+		if (!err)
+			moor_half_queue(half, fault.kind, queue);
+	}
+	mutex_unlock(&pager->lock);
+	if (err)
+		moor_half_answer(half, &fault, err);
+	moor_pager_put(pager);
+}
+
+/* The protection domains are MOOR_PDN_ANY, as an XRC target needs them. */
 static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 {
 	struct moor_pager *pager = kzalloc_obj(*pager);
@@ -360,6 +433,7 @@ static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 	for (half = pager->half; half < pager->half + 2; half++) {
 		half->pager = pager;
 		spin_lock_init(&half->lock);
+		INIT_WORK(&half->route, moor_half_route);
 		INIT_WORK(&half->work[MOOR_FAULT_PAGE], moor_half_work_page);
 		INIT_WORK(&half->work[MOOR_FAULT_DMABUF],
 			  moor_half_work_dmabuf);
@@ -369,7 +443,7 @@ static struct moor_pager *moor_pager_alloc(struct moor_dev *mdev)
 
 /**
  * moor_pager_new - make the pager that answers the page requests of a QP
- * @qp: QP of a process
+ * @qp: QP of a process, or an XRC target
  *
  * Return: the pager, for moor_pager_close(), or NULL.
  */
@@ -377,31 +451,11 @@ struct moor_pager *moor_pager_new(const struct moor_qp *qp)
 {
 	struct moor_pager *pager = moor_pager_alloc(to_mdev(qp->ibqp.device));
 
-	if (!pager)
-		return NULL;
+	if (!pager || qp->ibqp.qp_type == IB_QPT_XRC_TGT)
+		return pager;
 	pager->pdn = to_mpd(qp->ibqp.pd)->pdn;
 	pager->srq_pdn = qp->ibqp.srq ? to_mpd(qp->ibqp.srq->pd)->pdn :
 					pager->pdn;
-	return pager;
-}
-
-/**
- * moor_target_pager_new - make the pager of an XRC target, which belongs to no process
- * @qp: the target
- *
- * Return: the pager, for moor_target_pager_close(), or NULL.
- */
-struct moor_pager *moor_target_pager_new(const struct moor_qp *qp)
-{
-	struct moor_pager *pager = moor_pager_alloc(to_mdev(qp->ibqp.device));
-
-	if (!pager)
-		return NULL;
-	pager->queue = moor_faults_new();
-	if (!pager->queue) {
-		moor_pager_put(pager);
-		return NULL;
-	}
 	return pager;
 }
 
@@ -420,10 +474,6 @@ struct moor_pager *moor_pager_another(struct moor_pager *old)
 	pager->pdn = old->pdn;
 	pager->srq_pdn = old->srq_pdn;
 	pager->qpn = old->qpn;
-	/* NULL before the QP's first request, which sets the queue of its context. */
-	pager->queue = READ_ONCE(old->queue);
-	if (pager->queue)
-		kref_get(&pager->queue->ref);
 	return pager;
 }
 
@@ -466,38 +516,25 @@ void moor_pager_close(struct moor_pager *pager)
 	mutex_lock(&pager->lock);
 	pager->mdev = NULL;
 	mutex_unlock(&pager->lock);
-	for (half = pager->half; half < pager->half + 2; half++)
-		for (kind = 0; kind < MOOR_FAULT_KINDS; kind++)
-			if (cancel_work(&half->work[kind]))
-				moor_pager_put(pager);
+	for (half = pager->half; half < pager->half + 2; half++) {
+		for (kind = 0; kind < MOOR_FAULT_KINDS; kind++) {
+			if (!cancel_work(&half->work[kind]))
+				continue;
+			moor_faults_put(half->queue[kind]);
+			moor_pager_put(pager);
+		}
+	}
 	moor_pager_put(pager);
 }
 
-/**
- * moor_target_pager_close - an XRC target has gone, and its queue with it
- * @pager: pager that no event reaches any more, or NULL
- */
-void moor_target_pager_close(struct moor_pager *pager)
-{
-	struct moor_fault_queue *queue;
-
-	if (!pager)
-		return;
-	queue = pager->queue;
-	kref_get(&queue->ref);
-	moor_pager_close(pager);
-	moor_faults_leave(queue);
-	moor_faults_put(queue);
-}
-
 /* A half has one request outstanding: a later request has replaced the one before. */
-static void moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
-			  const struct moor_page_request *event)
+static enum moor_fault_kind
+moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
+	      const struct moor_page_request *event)
 {
 	u32 key = le32_to_cpu(READ_ONCE(event->key));
 	enum moor_fault_kind kind = moor_key_is_moving(mdev, key) ?
 				    MOOR_FAULT_DMABUF : MOOR_FAULT_PAGE;
-	struct moor_pager *pager = half->pager;
 
 	spin_lock(&half->lock);
 	half->fault = (struct moor_page_fault){
@@ -509,9 +546,7 @@ static void moor_half_ask(struct moor_half *half, struct moor_dev *mdev,
 		.write = READ_ONCE(event->flags) & MOOR_PAGE_REQUEST_WRITE,
 	};
 	spin_unlock(&half->lock);
-	kref_get(&pager->ref);
-	if (!queue_work(pager->queue->wq[kind], &half->work[kind]))
-		moor_pager_put(pager);
+	return kind;
 }
 
 /**
@@ -530,19 +565,25 @@ void moor_page_request(struct moor_dev *mdev,
 	struct moor_qp *qp = moor_qp_find(mdev,
 					  le32_to_cpu(READ_ONCE(event->qpn)));
 	struct moor_fault_queue *queue;
-	struct moor_pager *pager;
+	enum moor_fault_kind kind;
+	struct moor_half *half;
 
 	if (!qp || !qp->pager)
 		return;
-	pager = qp->pager;
-	if (!pager->queue) {
-		/* Pairs with moor_faults_open(). */
-		queue = smp_load_acquire(&qp->uctx->faults);
-		if (!queue)
-			return;
-		kref_get(&queue->ref);
-		WRITE_ONCE(pager->queue, queue);
+	half = &qp->pager->half[!!(READ_ONCE(event->flags) &
+				   MOOR_PAGE_REQUEST_RESPONDER)];
+	if (qp->ibqp.qp_type == IB_QPT_XRC_TGT) {
+		moor_half_ask(half, mdev, event);
+		kref_get(&qp->pager->ref);
+		if (!queue_work(moor_odp_wq, &half->route))
+			moor_pager_put(qp->pager);
+		return;
 	}
-	moor_half_ask(&pager->half[!!(READ_ONCE(event->flags) &
-				      MOOR_PAGE_REQUEST_RESPONDER)], mdev, event);
+	/* Pairs with moor_faults_open(). */
+	queue = smp_load_acquire(&qp->uctx->faults);
+	if (!queue)
+		return;
+	kref_get(&queue->ref);
+	kind = moor_half_ask(half, mdev, event);
+	moor_half_queue(half, kind, queue);
 }

@@ -4,7 +4,9 @@
  * which are made for the first branch and go with the last one.
  */
 
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "moor.h"
@@ -152,14 +154,7 @@ static int moor_branch_enter(struct moor_odp *odp, struct moor_branch *branch)
 	return err;
 }
 
-/**
- * moor_branch_new - make the branch of an address
- * @odp: translation, which has none there
- * @addr: address in a process that lives
- *
- * Return: the branch, or an error pointer.
- */
-struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
+static struct moor_branch *moor_branch_make(struct moor_odp *odp, u64 addr)
 {
 	struct moor_branch *branch = kzalloc_obj(*branch);
 	int err = -ENOMEM;
@@ -197,6 +192,26 @@ free:
 	mutex_destroy(&branch->lock);
 	kfree(branch);
 	return ERR_PTR(err);
+}
+
+/**
+ * moor_branch_new - make the branch of an address
+ * @odp: translation, which has none there
+ * @addr: address in a process that lives
+ *
+ * The process's memory cgroup is charged, also if a worker is the caller.
+ *
+ * Return: the branch, or an error pointer.
+ */
+struct moor_branch *moor_branch_new(struct moor_odp *odp, u64 addr)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(odp->mm);
+	struct mem_cgroup *before = set_active_memcg(memcg);
+	struct moor_branch *branch = moor_branch_make(odp, addr);
+
+	set_active_memcg(before);
+	mem_cgroup_put(memcg);
+	return branch;
 }
 
 /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Workers for page requests: those of a context, or of an XRC target, and what becomes
- * of the workers when the context or target goes while they wait for a page.
+ * Workers for page requests: those of a context, and what becomes of the workers when
+ * the context goes while they wait for a page.
  */
 
 #include <linux/kref.h>
@@ -23,6 +23,7 @@ struct workqueue_struct *moor_odp_wq;
 /*
  * Queues whose contexts have gone while workers wait for pages that do not come. Such
  * queues are charged to nobody, so a user who left too many behind gets no new ones.
+ * Contexts that are there are as many as the device's doorbell pages allow.
  */
 static DEFINE_SPINLOCK(moor_faults_left_lock);
 static LIST_HEAD(moor_faults_left);
@@ -49,21 +50,6 @@ static bool moor_faults_may(kuid_t user)
 		left += uid_eq(queue->user, user);
 	spin_unlock(&moor_faults_left_lock);
 	return left < MOOR_FAULTS_LEFT;
-}
-
-/**
- * moor_faults_leave - the context of a queue goes, or its XRC target
- * @queue: queue
- *
- * The caller has the last reference, except for those of workers under way.
- */
-void moor_faults_leave(struct moor_fault_queue *queue)
-{
-	if (kref_read(&queue->ref) == 1)
-		return;
-	spin_lock(&moor_faults_left_lock);
-	list_add(&queue->left, &moor_faults_left);
-	spin_unlock(&moor_faults_left_lock);
 }
 
 static void moor_faults_free(struct moor_fault_queue *queue)
@@ -118,13 +104,8 @@ void moor_faults_exit(void)
 	destroy_workqueue(moor_odp_wq);
 }
 
-/**
- * moor_faults_new - make the workers of one context or XRC target
- *
- * Return: a queue with one reference; NULL without memory, and for a user who has left
- * too many queues behind.
- */
-struct moor_fault_queue *moor_faults_new(void)
+/* A queue with one reference; NULL without memory, and for a user who left too many. */
+static struct moor_fault_queue *moor_faults_new(void)
 {
 	static const struct {
 		const char *name;
@@ -201,8 +182,14 @@ static void moor_faults_idle(struct kref *ref)
  */
 void moor_faults_close(struct moor_ucontext *uctx)
 {
-	if (!uctx->faults)
+	struct moor_fault_queue *queue = uctx->faults;
+
+	if (!queue)
 		return;
-	moor_faults_leave(uctx->faults);
-	kref_put(&uctx->faults->ref, moor_faults_idle);
+	if (kref_read(&queue->ref) > 1) {
+		spin_lock(&moor_faults_left_lock);
+		list_add(&queue->left, &moor_faults_left);
+		spin_unlock(&moor_faults_left_lock);
+	}
+	kref_put(&queue->ref, moor_faults_idle);
 }

@@ -287,7 +287,7 @@ static int moor_target_init(struct moor_qp *qp)
 {
 	if (!moor_has_odp(to_mdev(qp->ibqp.device)))
 		return 0;
-	qp->pager = moor_target_pager_new(qp);
+	qp->pager = moor_pager_new(qp);
 	return qp->pager ? 0 : -ENOMEM;
 }
 
@@ -296,16 +296,14 @@ static void moor_qp_release(struct moor_qp *qp)
 {
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 
+	moor_pager_close(qp->pager);
 	if (qp->uctx) {
-		moor_pager_close(qp->pager);
 		put_pid(qp->owner);
 		moor_db_free(qp->uctx, &qp->db);
 		moor_ring_unpin(mdev, &qp->rq);
 		moor_ring_unpin(mdev, &qp->sq);
 	} else if (moor_qp_is_kernel(qp)) {
 		moor_kernel_qp_release(qp);
-	} else {
-		moor_target_pager_close(qp->pager);
 	}
 	/*
 	 * Not mutex_destroy(): until the core takes the QP out of its lists, which it

@@ -18,8 +18,9 @@ static struct moor_node *moor_node_new(struct moor_dev *mdev)
 
 	if (!node)
 		return NULL;
+	/* Charged to who needs it, though the pool may give it to another one later. */
 	node->pte = dma_alloc_coherent(&mdev->pdev->dev, MOOR_PAGE_SIZE,
-				       &node->dma, GFP_KERNEL);
+				       &node->dma, GFP_KERNEL_ACCOUNT);
 	if (!node->pte) {
 		kfree(node);
 		return NULL;
