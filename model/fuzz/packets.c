@@ -470,6 +470,12 @@ static void consume(void)
 		set_slot(WORLD_SLOT(i), cq_find(w->nic, i)->producer);
 }
 
+/* Without acknowledgements, nothing holds a long message up: it takes all of the runs. */
+static bool sends_on(const struct qp *qp)
+{
+	return !qp->transport->acknowledged && !requester_idle(&qp->req);
+}
+
 /* When no packets come any more, each QP comes to rest: by success, error or waiting. */
 static void come_to_rest(void)
 {
@@ -483,7 +489,7 @@ static void come_to_rest(void)
 		for (i = 0; i < 4; i++)
 			world_answer(i & 1, i & 2, MOOR_PAGE_FAILED);
 		world_run_timers();
-		if (!w->runs)
+		if (!w->runs && !sends_on(world_qp(0)) && !sends_on(world_qp(1)))
 			abort();
 		check_books(posted_before);
 	}
