@@ -158,9 +158,37 @@ static void targets_stuck(struct kunit *test)
 	targets_close(test, t);
 }
 
+/*
+ * A lying device does not wait for its answers: requests overtake the worker of the half
+ * that is at one before, in whatever context. Each queue is let go in the end.
+ */
+static void targets_burst(struct kunit *test)
+{
+	struct targets *t = targets_open(test);
+	int i;
+
+	for (i = 0; i < 200; i++)
+		target_ask_for(t, 0, RESPONDER,
+			       i % 2 ? t->other_mr->lkey : t->late->mr->lkey, IOVA);
+	/* Requests of the QP of a process, and of no MR. */
+	for (i = 0; i < 200; i++)
+		moor_pair_ask(&t->late->pair, ++t->token,
+			      i % 2 ? t->late->mr->lkey : 0, IOVA, 1, RESPONDER);
+	KUNIT_EXPECT_EQ(test, target_ask(test, t, 0, t->other_mr->lkey, IOVA),
+			MOOR_PAGE_RESOLVED);
+	KUNIT_EXPECT_EQ(test, paged_ask(t->late, IOVA, 1, RESPONDER),
+			MOOR_PAGE_RESOLVED);
+	moor_kunit_wait(test, holders(t->other) == 1);
+	moor_kunit_wait(test, holders(t->late->pair.user) == 1);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
+	complete_all(&t->page.come);
+	targets_close(test, t);
+}
+
 static struct kunit_case odp_targets_cases[] = {
 	KUNIT_CASE(targets_pages),
 	KUNIT_CASE(targets_stuck),
+	KUNIT_CASE(targets_burst),
 	{}
 };
 

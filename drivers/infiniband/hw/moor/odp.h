@@ -190,8 +190,9 @@ struct moor_page_fault {
  * @pager: pager of both halves
  * @route: for an XRC target: finds the context whose page is wanted
  * @work: by kind: answers @fault, if @fault is of that kind
- * @lock: protects @queue and @fault
- * @queue: by kind: where @work is queued, until a worker takes it on
+ * @lock: protects what follows, down to @fault
+ * @queue: by kind: where @work is queued or runs; NULL: it does neither
+ * @next: by kind: where @work is to be queued when it has run
  * @fault: the last page request
  * @next_key: MR in which the last fault was
  * @next_addr: where the pages entered for that fault ended: a next fault here reads on
@@ -201,8 +202,9 @@ struct moor_half {
 	struct moor_pager *pager;
 	struct work_struct route;
 	struct work_struct work[MOOR_FAULT_KINDS];
-	spinlock_t lock;		/* protects queue and fault */
+	spinlock_t lock;		/* protects the next three */
 	struct moor_fault_queue *queue[MOOR_FAULT_KINDS];
+	struct moor_fault_queue *next[MOOR_FAULT_KINDS];
 	struct moor_page_fault fault;
 	u32 next_key;
 	u64 next_addr;

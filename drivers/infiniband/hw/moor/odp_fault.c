@@ -308,68 +308,98 @@ static void moor_half_answer(struct moor_half *half,
 }
 
 /*
- * A worker takes on the last request, and the reference on its queue. It may find a
- * request of the other kind: the request that the worker was queued for is forgotten,
- * and the new one has its own worker.
+ * A worker of one kind may find a request of the other kind here: the request that the
+ * worker was queued for is forgotten, and the new one has its own worker.
  */
-static struct moor_fault_queue *moor_half_take(struct moor_half *half,
-					       enum moor_fault_kind kind,
-					       struct moor_page_fault *fault)
+static struct moor_page_fault moor_half_take(struct moor_half *half)
 {
-	struct moor_fault_queue *queue;
+	struct moor_page_fault fault;
 
 	spin_lock_irq(&half->lock);
-	*fault = half->fault;
-	queue = half->queue[kind];
-	half->queue[kind] = NULL;
+	fault = half->fault;
 	spin_unlock_irq(&half->lock);
-	return queue;
+	return fault;
 }
 
-/* Give the request to workers: @queue's reference, which the caller had, goes to them. */
+/*
+ * Give the last request to workers, with the caller's reference on @queue. A worker of
+ * the half may still be at the request before, for another context perhaps: it gives
+ * this one on when it has done.
+ */
 static void moor_half_queue(struct moor_half *half, enum moor_fault_kind kind,
 			    struct moor_fault_queue *queue)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&half->lock, flags);
-	if (queue_work(queue->wq[kind], &half->work[kind])) {
+	if (half->queue[kind]) {
+		swap(half->next[kind], queue);
+	} else {
 		kref_get(&half->pager->ref);
+		queue_work(queue->wq[kind], &half->work[kind]);
 		swap(half->queue[kind], queue);
 	}
 	spin_unlock_irqrestore(&half->lock, flags);
-	/* It waits for a worker already. */
+	/* Of a request that the last one has replaced. */
 	if (queue)
 		moor_faults_put(queue);
+}
+
+/* A worker has done; the next run has its reference on the pager. */
+static void moor_half_done(struct moor_half *half, enum moor_fault_kind kind)
+{
+	struct moor_pager *pager = half->pager;
+	struct moor_fault_queue *queue, *next;
+
+	spin_lock_irq(&half->lock);
+	queue = half->queue[kind];
+	next = half->next[kind];
+	half->queue[kind] = next;
+	half->next[kind] = NULL;
+	if (next)
+		queue_work(next->wq[kind], &half->work[kind]);
+	spin_unlock_irq(&half->lock);
+	if (!next)
+		moor_pager_put(pager);
+	moor_faults_put(queue);
+}
+
+/* The QP has gone: drop what no worker has begun. */
+static void moor_half_drop(struct moor_half *half, enum moor_fault_kind kind)
+{
+	struct moor_fault_queue *next;
+
+	spin_lock_irq(&half->lock);
+	next = half->next[kind];
+	half->next[kind] = NULL;
+	spin_unlock_irq(&half->lock);
+	if (next)
+		moor_faults_put(next);
+	if (cancel_work(&half->work[kind]))
+		moor_half_done(half, kind);
 }
 
 static void moor_half_work_page(struct work_struct *work)
 {
 	struct moor_half *half = container_of(work, struct moor_half,
 					      work[MOOR_FAULT_PAGE]);
-	struct moor_page_fault fault;
-	struct moor_fault_queue *queue;
+	struct moor_page_fault fault = moor_half_take(half);
 
-	queue = moor_half_take(half, MOOR_FAULT_PAGE, &fault);
 	if (fault.kind == MOOR_FAULT_PAGE)
 		moor_half_answer(half, &fault, moor_half_fault(half, &fault));
-	moor_pager_put(half->pager);
-	moor_faults_put(queue);
+	moor_half_done(half, MOOR_FAULT_PAGE);
 }
 
 static void moor_half_work_dmabuf(struct work_struct *work)
 {
 	struct moor_half *half = container_of(work, struct moor_half,
 					      work[MOOR_FAULT_DMABUF]);
-	struct moor_page_fault fault;
-	struct moor_fault_queue *queue;
+	struct moor_page_fault fault = moor_half_take(half);
 
-	queue = moor_half_take(half, MOOR_FAULT_DMABUF, &fault);
 	if (fault.kind == MOOR_FAULT_DMABUF)
 		moor_half_answer(half, &fault,
 				 moor_half_fault_dmabuf(half, &fault));
-	moor_pager_put(half->pager);
-	moor_faults_put(queue);
+	moor_half_done(half, MOOR_FAULT_DMABUF);
 }
 
 /* The queue of the context that an MR belongs to, with a reference; or an error. */
@@ -399,13 +429,10 @@ static void moor_half_route(struct work_struct *work)
 {
 	struct moor_half *half = container_of(work, struct moor_half, route);
 	struct moor_pager *pager = half->pager;
+	struct moor_page_fault fault = moor_half_take(half);
 	struct moor_fault_queue *queue;
-	struct moor_page_fault fault;
 	int err = 0;
 
-	spin_lock_irq(&half->lock);
-	fault = half->fault;
-	spin_unlock_irq(&half->lock);
 	mutex_lock(&pager->lock);
 	if (pager->mdev) {
 		queue = moor_faults_of_key(pager->mdev, fault.key);
@@ -516,14 +543,9 @@ void moor_pager_close(struct moor_pager *pager)
 	mutex_lock(&pager->lock);
 	pager->mdev = NULL;
 	mutex_unlock(&pager->lock);
-	for (half = pager->half; half < pager->half + 2; half++) {
-		for (kind = 0; kind < MOOR_FAULT_KINDS; kind++) {
-			if (!cancel_work(&half->work[kind]))
-				continue;
-			moor_faults_put(half->queue[kind]);
-			moor_pager_put(pager);
-		}
-	}
+	for (half = pager->half; half < pager->half + 2; half++)
+		for (kind = 0; kind < MOOR_FAULT_KINDS; kind++)
+			moor_half_drop(half, kind);
 	moor_pager_put(pager);
 }
 
