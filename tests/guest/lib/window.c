@@ -119,8 +119,10 @@ struct outcome finish(struct side *side, int posted)
 
 	if (posted)
 		return outcome;
-	if (!wait_wc(side->send_cq, &wc))
-		tap_bail("no completion");
+	if (!wait_wc(side->send_cq, &wc)) {
+		outcome.posted = ETIMEDOUT;
+		return outcome;
+	}
 	outcome.status = wc.status;
 	outcome.syndrome = wc.vendor_err;
 	if (!wc.status)

@@ -39,7 +39,7 @@ extern const struct api apis[2];	/* ibv_post_send(), ibv_wr_*() */
 
 /* How a request has ended. */
 struct outcome {
-	int posted;			/* what posting returned */
+	int posted;	/* what posting returned; ETIMEDOUT: no completion came */
 	enum ibv_wc_status status;	/* valid if @posted is 0 */
 	uint32_t syndrome;
 	enum ibv_wc_opcode opcode;	/* valid if the status is success */
