@@ -12,10 +12,11 @@
 
 #define RIGHTS	(MOOR_ACCESS_REMOTE_READ | MOOR_ACCESS_REMOTE_WRITE)
 
-/* An MR, and a QP to bind windows with, of one PD. */
+/* An MR, and a QP to bind windows with, of one PD. @lkey outlives @mr. */
 struct stage {
 	struct moor_pair pair;
 	struct ib_mr *mr;
+	u32 lkey;
 	unsigned long addr;
 };
 
@@ -29,6 +30,7 @@ static struct stage *stage_open(struct kunit *test)
 	stage->mr = moor_kunit_reg(stage->pair.pd, stage->addr, REGION_LENGTH,
 				   stage->addr, ALL_RIGHTS);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, stage->mr);
+	stage->lkey = stage->mr->lkey;
 	return stage;
 }
 
@@ -71,7 +73,7 @@ static int window_bind(struct stage *stage, struct ib_mw *mw, u64 length)
 	struct fake_bind bind = {
 		.mw_key = mw->rkey,
 		.new_key = ib_inc_rkey(mw->rkey),
-		.mr_lkey = stage->mr->lkey,
+		.mr_lkey = stage->lkey,
 		.qpn = stage->pair.qp->qpn,
 		.access = RIGHTS,
 		.addr = stage->addr + PAGE_SIZE,
@@ -289,11 +291,13 @@ static void let_go(struct kunit *test, struct stage *stage, struct ib_mw *mw,
 		stage->mr = moor_kunit_reg(stage->pair.pd, stage->addr,
 					   REGION_LENGTH, stage->addr, ALL_RIGHTS);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, stage->mr);
+		stage->lkey = stage->mr->lkey;
 		KUNIT_EXPECT_EQ(test, window_bind(stage, mw, 1), 0);
 		swap(stage->mr, held);
 		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(held), -EBUSY);
 		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(stage->mr), 0);
 		stage->mr = held;
+		stage->lkey = held->lkey;
 		KUNIT_EXPECT_EQ(test, window_bind(stage, mw, 0), 0);
 		break;
 	case BY_DEALLOC:
