@@ -158,6 +158,16 @@ static void targets_stuck(struct kunit *test)
 	targets_close(test, t);
 }
 
+/* The NIC must not write more events than there is room for. */
+static void let_events_be_seen(struct kunit *test)
+{
+	struct fake_eq *eq = &moor_kunit_nic()->eqs[MOOR_EQ_PAGE_REQUEST];
+	struct moor_dev *mdev = test->priv;
+
+	moor_kunit_wait(test, READ_ONCE(mdev->page_eq.consumer) ==
+			      READ_ONCE(eq->producer));
+}
+
 /*
  * A lying device does not wait for its answers: requests overtake the worker of the half
  * that is at one before, in whatever context. Each queue is let go in the end.
@@ -167,13 +177,15 @@ static void targets_burst(struct kunit *test)
 	struct targets *t = targets_open(test);
 	int i;
 
-	for (i = 0; i < 200; i++)
+	/* Of the target, and of the QP of a process, for an MR and for none. */
+	for (i = 0; i < 200; i++) {
 		target_ask_for(t, 0, RESPONDER,
 			       i % 2 ? t->other_mr->lkey : t->late->mr->lkey, IOVA);
-	/* Requests of the QP of a process, and of no MR. */
-	for (i = 0; i < 200; i++)
 		moor_pair_ask(&t->late->pair, ++t->token,
 			      i % 2 ? t->late->mr->lkey : 0, IOVA, 1, RESPONDER);
+		if (i % 4 == 3)
+			let_events_be_seen(test);
+	}
 	KUNIT_EXPECT_EQ(test, target_ask(test, t, 0, t->other_mr->lkey, IOVA),
 			MOOR_PAGE_RESOLVED);
 	KUNIT_EXPECT_EQ(test, paged_ask(t->late, IOVA, 1, RESPONDER),
