@@ -124,7 +124,6 @@ static void odp_invalidate(struct kunit *test)
 	paged_close(paged);
 }
 
-/* A fault where the process has no memory fails, and leaves no nodes. */
 /* What is refused is the end of the range, not a page that is not mapped yet. */
 static void odp_refused_range(struct kunit *test)
 {
@@ -140,6 +139,7 @@ static void odp_refused_range(struct kunit *test)
 	paged_close(paged);
 }
 
+/* A fault where the process has no memory fails, and leaves no nodes. */
 static void odp_hole(struct kunit *test)
 {
 	struct paged *paged = paged_open(test);

@@ -158,6 +158,44 @@ static void targets_stuck(struct kunit *test)
 	targets_close(test, t);
 }
 
+/*
+ * The context whose page a target waits for is closed meanwhile: nothing waits, its
+ * workers go when the page comes, and the target goes on with others.
+ */
+static void targets_owner_goes(struct kunit *test)
+{
+	struct targets *t = targets_open(test);
+	struct fake_page *page;
+	int workers;
+
+	KUNIT_ASSERT_EQ(test, moor_kunit_dereg(t->other_mr), 0);
+	t->other_mr = moor_kunit_reg_as(t->other_pd, t->page.addr, PAGE_SIZE,
+					t->page.addr,
+					IB_ACCESS_REMOTE_READ | IB_ACCESS_ON_DEMAND,
+					moor_user_udata(test, t->other, NULL, 0, 0));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t->other_mr);
+	page = target_ask_for(t, 0, RESPONDER, t->other_mr->lkey, t->page.addr);
+	moor_kunit_wait(test, atomic_read(&t->page.asked) == 1);
+	workers = module_refcount(THIS_MODULE);
+	KUNIT_EXPECT_EQ(test, moor_kunit_dereg(t->other_mr), 0);
+	moor_faults_close(&t->other->uctx);
+	t->other->uctx.faults = NULL;
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), workers);
+	KUNIT_EXPECT_EQ(test, target_ask(test, t, 1, t->late->mr->lkey, IOVA),
+			MOOR_PAGE_RESOLVED);
+	complete_all(&t->page.come);
+	moor_kunit_wait(test, module_refcount(THIS_MODULE) == workers - 1);
+	/* Its MR has gone: the request fails, since its QP still waits. */
+	moor_kunit_wait(test, moor_is_answered(page));
+	KUNIT_EXPECT_EQ(test, page->status, MOOR_PAGE_FAILED);
+	t->other_mr = moor_kunit_reg_as(t->other_pd, t->late->addr, LENGTH, IOVA, PAGED,
+					moor_user_udata(test, t->other, NULL, 0, 0));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t->other_mr);
+	KUNIT_EXPECT_EQ(test, target_ask(test, t, 0, t->other_mr->lkey, IOVA),
+			MOOR_PAGE_RESOLVED);
+	targets_close(test, t);
+}
+
 /* The NIC must not write more events than there is room for. */
 static void let_events_be_seen(struct kunit *test)
 {
@@ -200,6 +238,7 @@ static void targets_burst(struct kunit *test)
 static struct kunit_case odp_targets_cases[] = {
 	KUNIT_CASE(targets_pages),
 	KUNIT_CASE(targets_stuck),
+	KUNIT_CASE(targets_owner_goes),
 	KUNIT_CASE(targets_burst),
 	{}
 };
