@@ -99,6 +99,36 @@ static void db_isolation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES), 1);
 }
 
+/* Workers for page requests are charged to nobody: a context pays with a page. */
+static void db_workers(struct kunit *test)
+{
+	struct moor_user *users[FAKE_DB_PAGES - 1], *late;
+	struct moor_dev *mdev = test->priv;
+	struct moor_db db = {};
+	u32 i;
+
+	late = moor_user_open(test);
+	for (i = 0; i < ARRAY_SIZE(users); i++) {
+		users[i] = moor_user_open(test);
+		KUNIT_ASSERT_EQ(test, moor_faults_open(&users[i]->uctx), 0);
+	}
+	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES),
+			FAKE_DB_PAGES);
+	KUNIT_EXPECT_EQ(test, moor_faults_open(&late->uctx), -ENOMEM);
+	KUNIT_EXPECT_NULL(test, late->uctx.faults);
+	/* A context that has its page needs no other one for queues, and vice versa. */
+	KUNIT_EXPECT_EQ(test, moor_db_alloc(&users[0]->uctx, &db, 2), 0);
+	moor_db_free(&users[0]->uctx, &db);
+	moor_user_close(test, users[0]);
+	KUNIT_ASSERT_EQ(test, moor_db_alloc(&late->uctx, &db, 1), 0);
+	KUNIT_EXPECT_EQ(test, moor_faults_open(&late->uctx), 0);
+	moor_db_free(&late->uctx, &db);
+	moor_user_close(test, late);
+	for (i = 1; i < ARRAY_SIZE(users); i++)
+		moor_user_close(test, users[i]);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->db_used, FAKE_DB_PAGES), 1);
+}
+
 /* Opening the device: the driver's answer to the process. */
 static void ucontext_answer(struct kunit *test)
 {
@@ -189,6 +219,7 @@ static struct kunit_case doorbell_cases[] = {
 	KUNIT_CASE(db_pair),
 	KUNIT_CASE(db_exhaustion),
 	KUNIT_CASE(db_isolation),
+	KUNIT_CASE(db_workers),
 	KUNIT_CASE(ucontext_answer),
 	KUNIT_CASE_PARAM(ucontext_input, input_gen_params),
 	KUNIT_CASE(ucontext_answer_fault),

@@ -112,13 +112,13 @@ static void last_worker_run(struct work_struct *work)
 static void odp_last_worker(struct kunit *test)
 {
 	int before = module_refcount(THIS_MODULE);
-	struct moor_ucontext uctx = {};
+	struct moor_user *user = moor_user_open(test);
 	struct last_worker last;
 
-	KUNIT_ASSERT_EQ(test, moor_faults_open(&uctx), 0);
-	last.queue = uctx.faults;
+	KUNIT_ASSERT_EQ(test, moor_faults_open(&user->uctx), 0);
+	last.queue = user->uctx.faults;
 	kref_get(&last.queue->ref);
-	moor_faults_close(&uctx);
+	moor_user_close(test, user);
 	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + 1);
 	INIT_WORK_ONSTACK(&last.work, last_worker_run);
 	queue_work(last.queue->wq[MOOR_FAULT_PAGE], &last.work);

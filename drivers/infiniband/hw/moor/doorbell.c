@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Doorbell pages and slots (HWI 5). A page belongs to one process, from the
- * first queue that needs it until its context is gone: mapping it gives power
- * over that process's queues alone.
+ * Doorbell pages and slots (HWI 5). A page belongs to one process, from the first queue
+ * that needs it, or the first memory that is paged, until its context is gone: mapping
+ * it gives power over that process's queues alone.
  */
 
 #include <linux/slab.h>
@@ -114,6 +114,25 @@ static struct moor_db_page *moor_db_page_with(struct moor_ucontext *uctx,
 			return page;
 	}
 	return moor_db_new_page(uctx);
+}
+
+/**
+ * moor_db_have_page - make sure that a context has a doorbell page
+ * @uctx: context
+ *
+ * The device has a limited number of them: so there are no more contexts with what is
+ * allocated after this.
+ *
+ * Return: 0, or -ENOMEM if there is no memory or no doorbell page left.
+ */
+int moor_db_have_page(struct moor_ucontext *uctx)
+{
+	struct moor_db_page *page;
+
+	mutex_lock(&uctx->db_lock);
+	page = moor_db_page_with(uctx, 0);
+	mutex_unlock(&uctx->db_lock);
+	return PTR_ERR_OR_ZERO(page);
 }
 
 /**

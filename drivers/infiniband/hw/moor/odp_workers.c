@@ -23,7 +23,8 @@ struct workqueue_struct *moor_odp_wq;
 /*
  * Queues whose contexts have gone while workers wait for pages that do not come. Such
  * queues are charged to nobody, so a user who left too many behind gets no new ones.
- * Contexts that are there are as many as the device's doorbell pages allow.
+ * Those of contexts that are there are charged to nobody either: the device's doorbell
+ * pages limit how many there are.
  */
 static DEFINE_SPINLOCK(moor_faults_left_lock);
 static LIST_HEAD(moor_faults_left);
@@ -152,14 +153,19 @@ destroy:
  * moor_faults_open - make the workers for a context's page requests, if it has none
  * @uctx: context that is to have its first MR with paging, or another one
  *
- * Return: 0; -ENOMEM, also for a user who has left too many queues behind.
+ * Return: 0; -ENOMEM, also for a user who has left too many queues behind, or if there
+ * is no doorbell page left.
  */
 int moor_faults_open(struct moor_ucontext *uctx)
 {
 	struct moor_fault_queue *queue;
+	int err;
 
 	if (READ_ONCE(uctx->faults))
 		return 0;
+	err = moor_db_have_page(uctx);
+	if (err)
+		return err;
 	queue = moor_faults_new();
 	if (!queue)
 		return -ENOMEM;

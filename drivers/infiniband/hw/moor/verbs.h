@@ -227,6 +227,7 @@ static inline bool moor_qp_is_kernel(const struct moor_qp *qp)
 /* doorbell.c */
 int moor_db_init(struct moor_dev *mdev);
 void moor_db_destroy(struct moor_dev *mdev);
+int moor_db_have_page(struct moor_ucontext *uctx);
 int moor_db_alloc(struct moor_ucontext *uctx, struct moor_db *db, u32 num);
 void moor_db_free(struct moor_ucontext *uctx, struct moor_db *db);
 void moor_db_release_pages(struct moor_ucontext *uctx);
