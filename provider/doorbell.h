@@ -53,13 +53,14 @@ void moor_slot_put(struct moor_context *ctx, struct moor_slot *slot);
 void moor_slots_close(struct moor_context *ctx);
 
 /*
- * Tells the device a new index. The barrier puts all that the index covers into
- * memory before the index. The flush makes values that different CPUs store under
- * a lock reach the device in the order in which the CPUs held the lock.
+ * Tells the device a new index. The slot is mapped write-combining, and such a store
+ * may pass earlier ones to ordinary memory: the first barrier puts all that the index
+ * covers into memory before the index. The flush makes values that different CPUs store
+ * under a lock reach the device in the order in which the CPUs held the lock.
  */
 static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
 {
-	udma_to_device_barrier();
+	mmio_wc_start();
 	mmio_write64(slot->doorbell, value);
 	mmio_flush_writes();
 }
