@@ -221,6 +221,27 @@ static void test_short(struct kunit *test)
 	lent_close(lent);
 }
 
+/* The same for the ring of a CQ, which Linux 7.2 and later take from a dma-buf, too. */
+static void test_short_ring(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+	struct ib_umem_dmabuf *umem;
+	struct moor_ring ring = {};
+	int fd = exported_make(), run;
+
+	KUNIT_ASSERT_GE(test, fd, 0);
+	KUNIT_EXPECT_EQ(test, exported_change(EXPORTER_SHORT, fd), 0);
+	for (run = 0; run < 2; run++) {
+		umem = ib_umem_dmabuf_get_pinned(&mdev->ibdev, 0, LENGTH, fd,
+						 IB_ACCESS_LOCAL_WRITE);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, umem);
+		KUNIT_EXPECT_EQ(test, moor_ring_pin(mdev, &ring, &umem->umem),
+				run ? 0 : -EINVAL);
+	}
+	moor_ring_unpin(mdev, &ring);
+	close_fd(fd);
+}
+
 /* The driver knows no input here and has no answer: unknown input is not ignored. */
 static void test_private(struct kunit *test)
 {
@@ -263,6 +284,7 @@ static struct kunit_case dmabuf_cases[] = {
 	KUNIT_CASE(test_not_given_back),
 	KUNIT_CASE(test_refused),
 	KUNIT_CASE(test_short),
+	KUNIT_CASE(test_short_ring),
 	KUNIT_CASE(test_private),
 	KUNIT_CASE(test_dead),
 	{}

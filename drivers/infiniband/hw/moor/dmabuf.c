@@ -48,16 +48,16 @@ bool moor_dmabuf_let_go(const struct moor_registration *reg)
 
 /**
  * moor_dmabuf_check_list - check what the owner of a dma-buf has given
- * @reg: registration of the buffer, mapped
+ * @umem: the buffer, mapped
  *
  * The core does not look. A table of a list that is too short would let the device go
  * on behind the buffer, or have no first piece at all.
  *
- * Return: 0; -EINVAL if the list is not the registered length in whole pages.
+ * Return: 0; -EINVAL if the list is not the memory's length in whole pages.
  */
-int moor_dmabuf_check_list(const struct moor_registration *reg)
+int moor_dmabuf_check_list(const struct ib_umem *umem)
 {
-	const struct sg_table *sgt = &reg->umem->sgt_append.sgt;
+	const struct sg_table *sgt = &umem->sgt_append.sgt;
 	struct scatterlist *sg;
 	u64 length = 0;
 	u32 i;
@@ -67,7 +67,7 @@ int moor_dmabuf_check_list(const struct moor_registration *reg)
 			return -EINVAL;
 		length += sg_dma_len(sg);
 	}
-	return length == moor_dmabuf_pages(reg) * PAGE_SIZE ? 0 : -EINVAL;
+	return length == moor_dmabuf_pages(umem) * PAGE_SIZE ? 0 : -EINVAL;
 }
 
 /* Returns with the reservation lock held, unless it fails. */
@@ -85,7 +85,7 @@ static int moor_dmabuf_pin_and_lock(struct moor_dev *mdev,
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	reg->umem = &dmabuf->umem;
-	err = moor_dmabuf_check_list(reg);
+	err = moor_dmabuf_check_list(reg->umem);
 	if (!err)
 		err = moor_table_build(mdev, &reg->table, reg->umem);
 	if (err) {

@@ -33,7 +33,7 @@ static int moor_dmabuf_map(struct moor_dmabuf *dmabuf)
 	dma_resv_assert_held(dmabuf->buf->resv);
 	err = ib_umem_dmabuf_map_pages(umem);
 	if (!err)
-		err = moor_dmabuf_check_list(reg);
+		err = moor_dmabuf_check_list(reg->umem);
 	if (!err)
 		err = moor_table_fill(&reg->table, reg->umem);
 	if (err)
@@ -56,7 +56,7 @@ static void moor_dmabuf_unmap(struct moor_dmabuf *dmabuf)
 				   reg->length) && !moor_is_dead(mdev))
 		moor_hw_kill(mdev, "it did not forget a dma-buf");
 	ib_umem_dmabuf_unmap_pages(to_ib_umem_dmabuf(reg->umem));
-	atomic64_add(moor_dmabuf_pages(reg), &dmabuf->counters.invalidations);
+	atomic64_add(moor_dmabuf_pages(reg->umem), &dmabuf->counters.invalidations);
 }
 
 /* The owner moves the buffer, or takes it back. Called with the reservation lock. */
@@ -172,7 +172,7 @@ int moor_dmabuf_fault(struct moor_dmabuf *dmabuf, u32 *fresh)
 	} else if (!dmabuf->mapped) {
 		err = moor_dmabuf_map(dmabuf);
 		if (!err)
-			*fresh = moor_dmabuf_pages(&dmabuf->mr->reg);
+			*fresh = moor_dmabuf_pages(dmabuf->mr->reg.umem);
 	}
 	dma_resv_unlock(dmabuf->buf->resv);
 	return err;

@@ -413,13 +413,13 @@ static inline bool moor_reg_is_dmabuf(const struct moor_registration *reg)
 	return reg->umem && reg->umem->is_dmabuf;
 }
 
-static inline u64 moor_dmabuf_pages(const struct moor_registration *reg)
+static inline u64 moor_dmabuf_pages(const struct ib_umem *umem)
 {
-	return DIV_ROUND_UP_ULL(offset_in_page(reg->start) + reg->length,
+	return DIV_ROUND_UP_ULL(offset_in_page(umem->address) + umem->length,
 				PAGE_SIZE);
 }
 
-int moor_dmabuf_check_list(const struct moor_registration *reg);
+int moor_dmabuf_check_list(const struct ib_umem *umem);
 bool moor_dmabuf_let_go(const struct moor_registration *reg);
 struct ib_mr *moor_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 				      u64 length, u64 iova, int fd, int access,

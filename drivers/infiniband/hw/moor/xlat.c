@@ -172,15 +172,18 @@ void moor_table_free(struct moor_dev *mdev, struct moor_table *table)
  * moor_ring_pin - describe a process's ring to the device
  * @mdev: device
  * @ring: filled in
- * @umem: pinned memory of the ring; owned by this function from here on
+ * @umem: pinned memory of the ring, of a CQ also a dma-buf; owned by this function
+ *	from here on
  *
  * Return: 0 or an errno, with nothing pinned.
  */
 int moor_ring_pin(struct moor_dev *mdev, struct moor_ring *ring,
 		  struct ib_umem *umem)
 {
-	int err = moor_table_build(mdev, &ring->table, umem);
+	int err = umem->is_dmabuf ? moor_dmabuf_check_list(umem) : 0;
 
+	if (!err)
+		err = moor_table_build(mdev, &ring->table, umem);
 	if (err) {
 		ib_umem_release(umem);
 		return err;
