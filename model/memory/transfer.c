@@ -22,6 +22,15 @@ void stream_seek(struct stream *s, uint32_t offset)
 	s->granted_to = 0;
 }
 
+void stream_skip(struct stream *s, uint32_t len)
+{
+	uint32_t offset = s->offset + len, i;
+
+	for (i = 0; i < s->current; i++)
+		offset += s->segments[i].length;
+	stream_seek(s, offset);
+}
+
 /* Bytes left in the segment that the stream stands in. */
 static uint32_t stream_left(struct stream *s, uint32_t wanted)
 {

@@ -46,6 +46,8 @@ static inline void stream_init(struct stream *s, const struct mr_actor *actor,
 
 /* Goes to byte @offset of the message; no access is granted there yet. */
 void stream_seek(struct stream *s, uint32_t offset);
+/* Leaves out the next @len bytes, of which there are as many. */
+void stream_skip(struct stream *s, uint32_t len);
 
 /**
  * stream_grant() - check key, PD, rights and bounds of a part of the current segment

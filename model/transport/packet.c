@@ -51,6 +51,28 @@ const struct packet_form packet_forms[NUM_PACKET_OPCODES] = {
 		     AETH | PACKET_HAS_ORIGINAL, false),
 };
 
+void packet_cut_front(struct packet *p, uint32_t num_psn, uint32_t len)
+{
+	/* What does not begin its message any more; the others stay what they are. */
+	static const uint8_t going_on[NUM_PACKET_OPCODES] = {
+		[PACKET_SEND_FIRST] = PACKET_SEND_MIDDLE,
+		[PACKET_SEND_ONLY] = PACKET_SEND_LAST,
+		[PACKET_SEND_ONLY_IMM] = PACKET_SEND_LAST_IMM,
+		[PACKET_SEND_ONLY_INV] = PACKET_SEND_LAST_INV,
+		[PACKET_WRITE_FIRST] = PACKET_WRITE_MIDDLE,
+		[PACKET_WRITE_ONLY] = PACKET_WRITE_LAST,
+		[PACKET_WRITE_ONLY_IMM] = PACKET_WRITE_LAST_IMM,
+	};
+
+	if (packet_form(p)->first)
+		p->opcode = (p->opcode & PACKET_TRANSPORT) |
+			    going_on[p->opcode & PACKET_OPCODE];
+	p->psn = (p->psn + num_psn) & PSN_MASK;
+	p->num_psn -= num_psn;
+	p->length -= len;
+	stream_skip(p->payload, len);
+}
+
 #define BTH_SIZE	12u
 #define CRC_SIZE	4u
 #define BTH_SOLICITED	0x80u

@@ -173,6 +173,14 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
+/**
+ * packet_cut_front() - leave out the first packets of a run
+ * @p:       run of packets of a SEND or WRITE
+ * @num_psn: how many, less than the run has
+ * @len:     bytes of their payload
+ */
+void packet_cut_front(struct packet *p, uint32_t num_psn, uint32_t len);
+
 /* The most that packet_encode() adds to a payload. */
 #define PACKET_OVERHEAD		(12 + 4 + 28 + 3 + 4)
 

@@ -279,10 +279,26 @@ static void out_of_sequence(struct qp *qp)
 	responder_set_due(resp, AETH_NAK_SEQUENCE);
 }
 
+/*
+ * A requester that has gone back need not cut its message into the same runs again. The
+ * first @repeated packets of a run are here; is the next the one expected? Return: true
+ * if so, and the run begins with it now.
+ */
+static bool cut_repeated(const struct responder *resp, struct packet *p,
+			 uint32_t repeated)
+{
+	/* Not of what is under way; a repetition as a whole; by another MTU than ours. */
+	if (resp->message != packet_form(p)->kind || repeated >= p->num_psn ||
+	    p->num_psn != packets_of(resp->path_mtu, p->length))
+		return false;
+	packet_cut_front(p, repeated, repeated * mtu_of(resp->path_mtu));
+	return true;
+}
+
 uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 {
-	const struct packet_form *form = packet_form(p);
 	struct responder *resp = &qp->resp;
+	const struct packet_form *form;
 	int32_t ahead = psn_diff(p->psn, resp->psn);
 	uint8_t sender = MOOR_SYN_NONE;
 	uint32_t budget = PORT_UNIT;
@@ -295,6 +311,9 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		return MOOR_SYN_NONE;
 	if (half_is_parked(&resp->half))
 		return rc_still_waits(nic, qp, p, ahead);
+	if (ahead < 0 && cut_repeated(resp, p, (uint32_t)-ahead))
+		ahead = 0;
+	form = packet_form(p);
 	if (ahead < 0) {
 		nic->wire->traffic.duplicates++;
 		rc_take_again(qp, p);

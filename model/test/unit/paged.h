@@ -10,7 +10,7 @@
 			 MOOR_ACCESS_REMOTE_READ | \
 			 MOOR_ACCESS_REMOTE_ATOMIC | MOOR_ACCESS_MW_BIND | \
 			 MOOR_ACCESS_ON_DEMAND)
-#define PAGED_PAGES	256u
+#define PAGED_PAGES	512u	/* one node of the table */
 #define PAGED_SIZE	(PAGED_PAGES * 4096u)
 #define PAGED_IOVA(i)	(0x7f0000000000ull + 0x100000000ull * (i))
 #define PAGED_OFFSET	104u	/* of the MR's first byte in its first page */
