@@ -139,7 +139,27 @@ bool responder_check_range(struct nic *nic, struct qp *qp, struct stream *range,
 	return false;
 }
 
-/* The receive may be left by another message, or by a first try of this (HWI RC-45). */
+/*
+ * Does the message whose first packet stopped half-way come again? An unreliable connection
+ * repeats nothing, but its requester too waits for pages (HWI ODP-15).
+ */
+static bool may_begin_anew(const struct qp *qp, enum placed result,
+			   uint8_t sender)
+{
+	return result == PLACED_PARKED || sender == SYN_PAGE_FAULT ||
+	       (sender && qp->transport->acknowledged);
+}
+
+/*
+ * Is @p a message that was tried before? Bytes may have been written: it goes on under the
+ * registrations that it met then (HWI RC-45).
+ */
+static bool begins_anew(const struct responder *resp, const struct packet *p)
+{
+	return resp->tried == packet_form(p)->kind && resp->tried_psn == p->psn;
+}
+
+/* The receive may be left by another message, or by a first try of this. */
 static enum placed begin_send(struct nic *nic, struct qp *qp,
 			      const struct packet *p,
 			      struct responder_fault *fault)
@@ -149,9 +169,8 @@ static enum placed begin_send(struct nic *nic, struct qp *qp,
 
 	if (taken != PLACED)
 		return taken;
-	if (!qp->transport->acknowledged || p->psn != resp->wqe_psn)
+	if (!begins_anew(resp, p))
 		recv_wqe_anew(&resp->wqe);
-	resp->wqe_psn = p->psn;
 	stream_init(&resp->place, qp->recv_actor, resp->wqe.sge,
 		    resp->wqe.num_sge, MOOR_ACCESS_LOCAL_WRITE);
 	return PLACED;
@@ -178,11 +197,15 @@ static enum placed begin_write(struct nic *nic, struct qp *qp,
 			       struct responder_fault *fault)
 {
 	struct responder *resp = &qp->resp;
+	const struct segment *tried = &resp->range;
+	bool anew = begins_anew(resp, p) && tried->addr == p->addr &&
+		    tried->length == p->dma_length && tried->key == p->rkey;
 
 	resp->range = (struct segment){
 		.addr = p->addr,
 		.length = p->dma_length,
 		.key = p->rkey,
+		.epoch = anew ? tried->epoch : 0,
 	};
 	stream_init(&resp->place, &qp->actor, &resp->range, 1,
 		    MOOR_ACCESS_REMOTE_WRITE);
@@ -329,8 +352,13 @@ enum placed responder_place(struct nic *nic, struct qp *qp, struct packet *p,
 		result = put(nic, qp, p, placed, fault, sender);
 	if (result == PLACED && ends_receive)
 		result = end_message(nic, qp, p, placed + p->length, fault);
-	if (result != PLACED)
+	resp->tried = PACKET_KIND_UNKNOWN;
+	if (result != PLACED) {
+		if (form->first && may_begin_anew(qp, result, *sender))
+			resp->tried = form->kind;
+		resp->tried_psn = p->psn;
 		return result;
+	}
 	resp->placed = placed + p->length;
 	resp->message = form->last ? PACKET_KIND_UNKNOWN : form->kind;
 	return PLACED;

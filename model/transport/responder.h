@@ -43,6 +43,7 @@ struct responder {
 	bool nak_sent;		/* for the PSN expected: a gap, or no receive */
 	bool dropping;		/* UC: the rest of this message */
 	uint8_t message;	/* enum packet_kind of the one under way, or 0 */
+	uint8_t tried;		/* of one that may begin anew at @tried_psn, or 0 */
 	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */
 	bool is_due;
 	uint8_t path_mtu;	/* when the message under way began */
@@ -53,7 +54,7 @@ struct responder {
 	uint32_t num_answers;	/* ever, modulo 2^32 */
 	uint32_t kept;		/* of them, the last: NIC_MAX_RD_ATOMIC at the most */
 	struct recv_wqe wqe;
-	uint32_t wqe_psn;	/* of the last SEND that was to use @wqe */
+	uint32_t tried_psn;
 	struct segment range;	/* of a WRITE */
 	struct stream place;
 	struct half half;

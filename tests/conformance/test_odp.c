@@ -281,6 +281,57 @@ TEST_CASE(revoked_meanwhile, "a revoke does not wait for who waits", "ODP-23 REV
 	}
 }
 
+/*
+ * Sends two pages, of which the first is there and the second is absent at @absent. When
+ * it is asked for, the responder's memory is registered anew, as it was, and it comes.
+ * Return: false if nothing had been written till then, so that there are no two.
+ */
+static bool registers_anew(struct paged *p, uint8_t opcode, unsigned int absent)
+{
+	struct moor_page_request r;
+	struct moor_mr_context e;
+
+	host_begin();
+	make_paged(p);
+	page_in(p, !absent, 0, PAGES, true);
+	page_in(p, absent, 1, 1, true);
+	if (opcode == MOOR_WQE_SEND)
+		paged_recv(p, 1, AT, 2 * PAGE);
+	paged_post(p, opcode, 2, AT, AT, 2 * PAGE);
+	r = expect_request(p, absent, 2 * PAGE, absent,
+			   absent ? WRITE | RESPONDER : 0);
+	if (!same(p->pages[0] + AT, p->pages[1] + AT, 64))
+		return false;
+	drop_events(MOOR_EQ_ASYNC);
+	e = paged_entry(p, 1);
+	need(revoke(p->key[1]) == REVOKED, "MR_REVOKE");
+	write_entry(p->key[1], &e, MOOR_MRC_TYPE_MR);
+	page_in(p, absent, 2, 2, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	return true;
+}
+
+TEST_CASE(anew_meanwhile, "a message that waits half-way meets no second registration",
+	  "RC-45 ACC-15 ODP-13", HAS(ODP))
+{
+	unsigned int absent;
+	struct paged p;
+
+	for (absent = 0; absent < 2; absent++) {
+		about("WRITE, side %u", absent);
+		if (registers_anew(&p, MOOR_WQE_WRITE, absent)) {
+			expect_cqe(&p.pair.cq[0], 2, MOOR_WC_REM_ACCESS_ERR, 0);
+			expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.pair.qp[1].qpn);
+		}
+		about("SEND, side %u", absent);
+		if (registers_anew(&p, MOOR_WQE_SEND, absent)) {
+			expect_cqe(&p.pair.cq[0], 2, MOOR_WC_REM_OP_ERR, 0);
+			expect_cqe(&p.pair.cq[1], 1, MOOR_WC_LOC_PROT_ERR,
+				   MOOR_SYN_KEY);
+		}
+	}
+}
+
 TEST_CASE(order_behind, "what stands behind who waits comes behind", "ODP-15 WQ-14",
 	  HAS(ODP))
 {

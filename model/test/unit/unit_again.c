@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What comes to a responder again, after a wait for a page: of runs of packets it takes
- * those that it has not had (HWI RC-43, ODP-15).
+ * those that it has not had (HWI RC-43, ODP-15), and a message that begins anew keeps to
+ * the registrations that it met first (HWI ACC-15, RC-45).
  */
 #include <string.h>
 
@@ -24,6 +25,8 @@ static bool takes_receive(uint8_t opcode)
 {
 	return opcode == MOOR_WQE_SEND || opcode == MOOR_WQE_WRITE_IMM;
 }
+
+/* ---- runs of which the responder has a part ---- */
 
 /*
  * The READ is answered in three runs. Of these the third is still to come when the message
@@ -253,15 +256,121 @@ static void test_runs(bool strict)
 	}
 }
 
+/* ---- registrations ---- */
+
+/* The MR of the responder is registered anew, over the very same memory. */
+static void register_anew(void)
+{
+	struct moor_mr_context entry;
+
+	memcpy(&entry, (struct moor_mr_context *)p.g->mr_bar + (p.m[1].key >> 16),
+	       sizeof(entry));
+	revoke_key(p.g, p.m[1].key);
+	put_entry(p.g, p.m[1].key, &entry, MOOR_MRC_TYPE_MR);
+}
+
+/* The message meets KEY at the responder, which its transport tells as it does. */
+static bool is_refused(uint8_t opcode, uint8_t type)
+{
+	bool sends = opcode == MOOR_WQE_SEND;
+	uint8_t status = type == MOOR_QP_UC ? MOOR_WC_SUCCESS :
+			 sends ? MOOR_WC_REM_OP_ERR : MOOR_WC_REM_ACCESS_ERR;
+
+	return (!sends || paged_got(&p, 1, MOOR_WC_LOC_PROT_ERR, 1,
+				    MOOR_SYN_KEY)) &&
+	       paged_got(&p, 0, status, 2, 0) && paged_quiet(&p, 1);
+}
+
+/*
+ * Of a message's first unit a page is there and the next is absent, on @absent's side: a
+ * part has been written when the responder's memory is registered anew.
+ */
+static void test_registered_anew(uint8_t opcode, uint8_t type, int absent,
+				 bool strict)
+{
+	uint32_t len = 8192, at = 5000, first = byte_of(2) - at;
+	uint8_t flags = absent ? WRITE | RESPONDER : 0;
+	bool good;
+
+	paged_start(&p, strict, type);
+	paged_in(&p, !absent, 0, PAGED_PAGES, true);
+	paged_in(&p, absent, 0, 2, true);
+	if (takes_receive(opcode))
+		paged_recv(&p, 1, at, len);
+	paged_post(&p, opcode, 2, at, at, len);
+	ring(p.g, &p.qp[0]);
+	good = paged_same(&p, at, at, first);
+	register_anew();
+	paged_in(&p, absent, 2, 2, true);
+	good = good && paged_let_go(&p, absent, byte_of(2), absent, flags,
+				    MOOR_PAGE_RESOLVED);
+	ok(good && is_refused(opcode, type) &&
+	   !paged_same(&p, at + first, at + first, len - first),
+	   "%s %s never meets two registrations, side %d waits",
+	   type == MOOR_QP_UC ? "UC:" : "RC:", name_of(opcode), absent);
+	paged_stop(&p);
+}
+
+/* The requester begins with the same PSN as at first. */
+static void begin_from_reset(void)
+{
+	struct moor_cmd_modify_qp cmd = {
+		.mask = MOOR_QP_ATTR_STATE, .state = MOOR_QPS_RESET,
+	};
+
+	modify(p.g, &cmd, p.qp[0].qpn);
+	p.qp[0].sq_producer = 0;
+	p.qp[0].rq_producer = 0;
+	connect_qp(p.g, &p.qp[0], p.qp[1].qpn);
+}
+
+/*
+ * A message waits half-way for the requester's page, and the requester is reset. What has
+ * that PSN next is another message, as it names another range: it may meet what it likes.
+ */
+static void test_another(uint8_t type, bool strict)
+{
+	uint32_t len = 8192, at = 5000;
+	struct moor_page_request request;
+	bool good;
+
+	paged_start(&p, strict, type);
+	paged_in(&p, 1, 0, PAGED_PAGES, true);
+	paged_in(&p, 0, 0, 2, true);
+	paged_post(&p, MOOR_WQE_WRITE, 1, at, at, len);
+	ring(p.g, &p.qp[0]);
+	good = paged_request(&p, &request);
+	begin_from_reset();
+	register_anew();
+	paged_in(&p, 0, 2, 2, true);
+	paged_post(&p, MOOR_WQE_WRITE, 2, at, at + 1, len);
+	ring(p.g, &p.qp[0]);
+	settle_timers(p.g, 100);
+	ok(good && paged_got(&p, 0, MOOR_WC_SUCCESS, 2, 0) &&
+	   paged_same(&p, at, at + 1, len),
+	   "%s: another WRITE of the same PSN", type == MOOR_QP_UC ? "UC" : "RC");
+	paged_stop(&p);
+}
+
 int main(void)
 {
-	unsigned int strict;
+	unsigned int strict, absent;
 
 	test_forms();
 	test_strange_runs();
 	for (strict = 0; strict < 2; strict++) {
 		test_runs(strict);
 		test_short_of_memory(strict);
+		for (absent = 0; absent < 2; absent++) {
+			test_registered_anew(MOOR_WQE_SEND, MOOR_QP_RC,
+					     (int)absent, strict);
+			test_registered_anew(MOOR_WQE_WRITE, MOOR_QP_RC,
+					     (int)absent, strict);
+		}
+		test_registered_anew(MOOR_WQE_SEND, MOOR_QP_UC, 0, strict);
+		test_registered_anew(MOOR_WQE_WRITE, MOOR_QP_UC, 0, strict);
+		test_another(MOOR_QP_RC, strict);
+		test_another(MOOR_QP_UC, strict);
 	}
 	return done();
 }
