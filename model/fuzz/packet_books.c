@@ -111,5 +111,6 @@ bool rests(const struct qp *qp)
 	if (req->acked_psn != req->sent_psn)
 		return !qp->timeout;
 	/* Without acknowledgements, a long message may be unfinished. */
-	return !qp->transport->acknowledged || requester_idle(req);
+	return !qp->transport->acknowledged || requester_idle(req) ||
+	       (qp->state == MOOR_QPS_SQD && !requester_is_busy(req));
 }

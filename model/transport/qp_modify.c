@@ -128,7 +128,7 @@ static void enter_sqd(struct nic *nic, struct qp *qp, bool notify)
 {
 	qp->state = MOOR_QPS_SQD;
 	qp->sqd_event = notify;
-	qp->draining = !requester_idle(&qp->req);
+	qp->draining = requester_is_busy(&qp->req);
 	if (!qp->draining)
 		qp_drained(nic, qp);
 }

@@ -45,7 +45,7 @@ static bool may_ask(const struct qp *qp)
 	if (qp->req.waiting || requester_pages(&qp->req))
 		return false;
 	return qp->state == MOOR_QPS_RTS ||
-	       (qp->state == MOOR_QPS_SQD && !requester_idle(&qp->req));
+	       (qp->state == MOOR_QPS_SQD && requester_is_busy(&qp->req));
 }
 
 void qp_make_ready(struct nic *nic, struct qp *qp)

@@ -25,7 +25,7 @@ static const uint32_t rnr_wait[32] = {
 /*
  * Earlier requests may have to be sent again with the very keys that a local request
  * changes: the local one waits until they are done (HWI WQ-14). One READ or atomic may
- * always go: max_rd_atomic may be 0 by now, but was not when the request began.
+ * always go: max_rd_atomic may be 0 by now, but was not when the request was fetched.
  */
 bool rc_may_begin(const struct qp *qp, const struct request *r)
 {
@@ -74,16 +74,15 @@ static void has_progress(struct qp *qp, uint32_t acked_psn)
 }
 
 /*
- * The first request that is not acknowledged to its end. NULL: there is none, or that
- * request has failed, which no answer can make good.
+ * The first request that is not acknowledged to its end. NULL: there is none that has
+ * begun, or that request has failed, which no answer can make good.
  */
 static struct request *first_open(struct requester *req)
 {
 	while (req->open != req->tail) {
 		struct request *r = requester_at(req, req->open);
 
-		/* Local requests, without PSNs, are done, or the last in the window. */
-		if (r->num_psn && r->state != REQUEST_DONE)
+		if (r->state != REQUEST_DONE)
 			return r->state == REQUEST_OPEN ? r : NULL;
 		req->open++;
 	}

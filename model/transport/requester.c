@@ -99,7 +99,7 @@ void requester_retire(struct nic *nic, struct qp *qp)
 {
 	struct requester *req = &qp->req;
 
-	while (!requester_idle(req) && qp->state != MOOR_QPS_ERR) {
+	while (requester_is_busy(req) && qp->state != MOOR_QPS_ERR) {
 		struct request *r = requester_at(req, req->head);
 
 		if (r->state == REQUEST_OPEN)
@@ -114,7 +114,7 @@ void requester_retire(struct nic *nic, struct qp *qp)
 		}
 		end_request(nic, qp, MOOR_WC_SUCCESS);
 	}
-	if (qp->draining && requester_idle(req))
+	if (qp->draining && !requester_is_busy(req))
 		qp_drained(nic, qp);
 }
 
@@ -201,67 +201,50 @@ static uint8_t check_first_bytes(struct nic *nic, struct request *r)
 	return MOOR_SYN_NONE;
 }
 
-/* Checks what stops a request before the responder sees anything (HWI RC-2, RC-3). */
-static uint8_t check_memory(struct nic *nic, struct request *r)
+/*
+ * A request does not pass what is checked before the responder sees anything of it. It
+ * has no PSN then (HWI QP-15), unless this is not the first time that it is sent.
+ */
+static void refuse(struct nic *nic, struct qp *qp, struct request *r,
+		   uint8_t status, uint8_t syndrome)
+{
+	if (qp->req.sent_psn == r->psn && !qp->req.renumbered)
+		qp->req.psn = r->psn;
+	requester_fail(qp, r, status, syndrome);
+	requester_retire(nic, qp);
+}
+
+/*
+ * Checks what stops a request before the responder sees anything (HWI RC-2, RC-3).
+ * Return: false when it does not go.
+ */
+static bool check_memory(struct nic *nic, struct qp *qp, struct request *r)
 {
 	uint8_t syndrome = check_sges(nic, r);
 
-	return syndrome ? syndrome : check_first_bytes(nic, r);
+	if (!syndrome)
+		syndrome = check_first_bytes(nic, r);
+	if (!syndrome)
+		return true;
+	if (!requester_waits(nic, qp, &r->local, &syndrome))
+		refuse(nic, qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+	return false;
 }
 
-/* Return: the status with which the request fails, or MOOR_WC_SUCCESS. */
-static uint8_t check_request(struct nic *nic, const struct qp *qp,
-			     struct request *r, enum wqe_form form,
-			     uint8_t *syndrome)
+/* Checks what the WQE says. Return: false when the request is refused. */
+static bool check_wqe(struct nic *nic, struct qp *qp, struct request *r)
 {
 	bool eight_bytes = request_is_one_of(r, WQE_ATOMICS |
 					     WQE_BIT(ATOMIC_WRITE));
 
-	*syndrome = MOOR_SYN_WQE;
-	if (form == WQE_MALFORMED)
-		return MOOR_WC_LOC_QP_OP_ERR;
-	if (!request_is_one_of(r, qp->transport->wqe_opcodes) ||
-	    (request_is_one_of(r, WQE_ASKS) && !qp->max_rd_atomic))
-		return MOOR_WC_LOC_QP_OP_ERR;
-	*syndrome = MOOR_SYN_LENGTH;
-	if (form == WQE_TOO_LONG ||
-	    (eight_bytes && r->wqe.length != sizeof(uint64_t)))
-		return MOOR_WC_LOC_LEN_ERR;
-	*syndrome = check_memory(nic, r);
-	return *syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
-}
-
-static void begin(struct nic *nic, struct qp *qp, struct request *r,
-		  enum wqe_form form)
-{
-	bool writes = form == WQE_OK && request_is_one_of(r, WQE_ASKS_DATA);
-	struct requester *req = &qp->req;
-	uint8_t status, syndrome;
-
-	r->state = REQUEST_OPEN;
-	r->syndrome = MOOR_SYN_NONE;
-	r->path_mtu = qp->path_mtu;
-	r->psn = req->psn;
-	r->num_psn = 0;
-	r->answered = 0;
-	stream_init(&r->local, &qp->actor, r->wqe.sge, r->wqe.num_sge,
-		    writes ? MOOR_ACCESS_LOCAL_WRITE : 0);
-	if (r->wqe.flags & MOOR_WQE_FLAG_INLINE)
-		r->local.bytes = r->wqe.data;
-	if (requester_idle(req)) {
-		req->retries = qp->retry_cnt;
-		req->rnr_retries = qp->rnr_retry;
-	}
-	req->window[req->tail++ % REQUESTER_WINDOW] = r;
-
-	status = check_request(nic, qp, r, form, &syndrome);
-	if (status && !requester_waits(nic, qp, &r->local, &syndrome)) {
-		requester_fail(qp, r, status, syndrome);
-		requester_retire(nic, qp);
-	} else if (!request_is_one_of(r, WQE_LOCAL)) {
-		r->num_psn = packets_of(r->path_mtu, r->wqe.length);
-		req->psn = (req->psn + r->num_psn) & PSN_MASK;
-	}
+	if (r->form == WQE_MALFORMED)
+		refuse(nic, qp, r, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
+	else if (r->form == WQE_TOO_LONG ||
+		 (eight_bytes && r->wqe.length != sizeof(uint64_t)))
+		refuse(nic, qp, r, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
+	else
+		return true;
+	return false;
 }
 
 /*
@@ -270,12 +253,67 @@ static void begin(struct nic *nic, struct qp *qp, struct request *r,
  */
 static bool renumber(struct requester *req)
 {
-	if (!requester_idle(req))
+	if (req->next != req->head)
 		return false;
 	req->sent_psn = req->psn;
 	req->acked_psn = req->psn;
 	req->renumbered = false;
 	return true;
+}
+
+/* What is new starts in RTS alone (HWI RC-16), and not when the QP is about to fail. */
+static bool starts_anew(const struct qp *qp)
+{
+	return qp->state == MOOR_QPS_RTS && !qp->req.stopped;
+}
+
+/*
+ * Gives a new request what it begins with now (HWI QP-10). Until it begins, its PSNs are
+ * not counted. Return: false when it has to wait.
+ */
+static bool prepare(struct qp *qp, struct request *r)
+{
+	struct requester *req = &qp->req;
+
+	if (!starts_anew(qp) || (req->renumbered && !renumber(req)))
+		return false;
+	r->path_mtu = qp->path_mtu;
+	r->psn = req->psn;
+	r->num_psn = 0;
+	if (r->form == WQE_OK && !request_is_one_of(r, WQE_LOCAL))
+		r->num_psn = packets_of(r->path_mtu, r->wqe.length);
+	return true;
+}
+
+/* Return: false when the request does not go, at least not now. */
+static bool begin(struct nic *nic, struct qp *qp, struct request *r)
+{
+	bool writes = r->form == WQE_OK && request_is_one_of(r, WQE_ASKS_DATA);
+	struct requester *req = &qp->req;
+
+	if (req->next == req->head) {
+		req->retries = qp->retry_cnt;
+		req->rnr_retries = qp->rnr_retry;
+	}
+	req->psn = (r->psn + r->num_psn) & PSN_MASK;
+	r->state = REQUEST_OPEN;
+	r->syndrome = MOOR_SYN_NONE;
+	r->answered = 0;
+	stream_init(&r->local, &qp->actor, r->wqe.sge, r->wqe.num_sge,
+		    writes ? MOOR_ACCESS_LOCAL_WRITE : 0);
+	if (r->wqe.flags & MOOR_WQE_FLAG_INLINE)
+		r->local.bytes = r->wqe.data;
+	return check_wqe(nic, qp, r) && check_memory(nic, qp, r);
+}
+
+/* An opcode that the QP does not have, or not now, is malformed too (HWI WQ-8). */
+static enum wqe_form form_of(const struct qp *qp, const struct request *r,
+			     enum wqe_form form)
+{
+	bool known = request_is_one_of(r, qp->transport->wqe_opcodes) &&
+		     (!request_is_one_of(r, WQE_ASKS) || qp->max_rd_atomic);
+
+	return known ? form : WQE_MALFORMED;
 }
 
 /* Return: true when there is a request to go on with. */
@@ -286,9 +324,7 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 	enum wqe_form form;
 	struct request *r;
 
-	if (qp->state != MOOR_QPS_RTS || req->stopped ||
-	    req->tail - req->head == REQUESTER_WINDOW ||
-	    (req->renumbered && !renumber(req)))
+	if (!starts_anew(qp) || req->tail - req->head == REQUESTER_WINDOW)
 		return false;
 	look = queue_look(&qp->sq);
 	if (look == QUEUE_EMPTY)
@@ -307,8 +343,10 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 		qp_queue_failed(nic, qp);
 		return false;
 	}
-	begin(nic, qp, r, form);
-	return req->next != req->tail && !requester_pages(req);
+	r->form = form_of(qp, r, form);
+	r->state = REQUEST_NEW;
+	req->window[req->tail++ % REQUESTER_WINDOW] = r;
+	return true;
 }
 
 /* A request that concerns this NIC alone is done at once; no packet is sent. */
@@ -534,29 +572,20 @@ static bool is_window_full(const struct nic *nic, const struct qp *qp,
  */
 static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 {
-	uint8_t syndrome;
-
 	if (qp->req.offset || r->answered)
 		return true;
 	stream_seek(&r->local, 0);
-	syndrome = check_memory(nic, r);
-	if (!syndrome)
-		return true;
-	if (!requester_waits(nic, qp, &r->local, &syndrome)) {
-		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
-		requester_retire(nic, qp);
-	}
-	return false;
+	return check_memory(nic, qp, r);
 }
 
 enum requester_step requester_step(struct nic *nic, struct qp *qp,
 				   uint32_t *budget)
 {
 	struct requester *req = &qp->req;
-	bool fetched = req->next == req->tail;
 	struct request *r;
+	bool is_new;
 
-	if (fetched && !fetch_next(nic, qp))
+	if (req->next == req->tail && !fetch_next(nic, qp))
 		return REQUESTER_RESTS;
 	r = requester_at(req, req->next);
 	if (r->state == REQUEST_FAILED)
@@ -567,14 +596,16 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 		req->offset = 0;
 		return REQUESTER_SENT;
 	}
+	is_new = r->state == REQUEST_NEW;
 	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
-	    is_window_full(nic, qp, r))
+	    (is_new && !prepare(qp, r)) || is_window_full(nic, qp, r))
 		return REQUESTER_RESTS;
-	if (req->half.state && !check_again(nic, qp, r))
+	if (is_new ? !begin(nic, qp, r) :
+		     req->half.state && !check_again(nic, qp, r))
 		return REQUESTER_RESTS;
 	if (request_is_one_of(r, WQE_LOCAL))
 		do_local(nic, qp, r);
 	else
-		send_packet(nic, qp, r, fetched, budget);
+		send_packet(nic, qp, r, is_new, budget);
 	return REQUESTER_SENT;
 }

@@ -11,6 +11,7 @@
 #include "transport/wqe.h"
 
 enum request_state {
+	REQUEST_NEW,		/* waits for others, and has not begun; the last of all */
 	REQUEST_OPEN,		/* to be sent, or to be answered */
 	REQUEST_DONE,
 	REQUEST_FAILED,		/* with @status */
@@ -22,6 +23,7 @@ struct request {
 	uint8_t state;		/* enum request_state */
 	uint8_t status;		/* enum moor_wc_status */
 	uint8_t syndrome;
+	uint8_t form;		/* enum wqe_form */
 	uint8_t path_mtu;	/* when the request began, for all of it (HWI QP-10) */
 	uint32_t psn;		/* of its first packet */
 	uint32_t num_psn;	/* PSNs of its packets; of a READ, of the answer's */
@@ -37,7 +39,7 @@ struct request {
 /*
  * The asking half of a QP. Requests are in the window in queue order: those
  * from @head to @next were sent (the last of them perhaps in part), the others
- * were fetched. Indices run freely.
+ * are to be sent again, or were just fetched. Indices run freely.
  */
 struct requester {
 	struct request *window[REQUESTER_WINDOW];
@@ -50,7 +52,7 @@ struct requester {
 	uint32_t tail;
 	uint32_t offset;	/* bytes of @next that were sent */
 	uint32_t open;		/* first request not wholly acknowledged */
-	uint32_t psn;		/* of the next new request */
+	uint32_t psn;		/* of the next request that begins */
 	bool renumbered;	/* @psn does not follow those of the window */
 	uint32_t sent_psn;	/* beyond the last packet sent */
 	uint32_t acked_psn;	/* first not acknowledged */
@@ -98,6 +100,13 @@ static inline struct request *requester_at(const struct requester *req,
 					   uint32_t index)
 {
 	return req->window[index % REQUESTER_WINDOW];
+}
+
+/* Is a request under way, so that SQD is not drained (HWI RC-16)? */
+static inline bool requester_is_busy(const struct requester *req)
+{
+	return !requester_idle(req) &&
+	       requester_at(req, req->head)->state != REQUEST_NEW;
 }
 
 static inline bool request_is_one_of(const struct request *r, uint32_t opcodes)

@@ -247,6 +247,52 @@ TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
 	expect_event(MOOR_EVENT_SQ_DRAINED, p.pair.qp[0].qpn);
 }
 
+TEST_CASE(drain_fenced, "SQD is drained without a WQE that waits for a READ: it begins in RTS",
+	  "RC-16 QP-12 QP-15 EV-11 WQ-7", HAS(ODP))
+{
+	const uint32_t len = dev.max_msg_size < 1u << 20 ? dev.max_msg_size : 1u << 20;
+	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);
+	uint64_t far[2], psn;
+	struct moor_page_request r;
+	uint32_t key[2], i;
+	struct paged p;
+
+	make_paged(&p);
+	for (i = 0; i < 2; i++) {
+		far[i] = take_filled(len, 3 + i);
+		key[i] = make_mr(PD, ALL_RIGHTS, far[i], len);
+	}
+	psn = query_qp(&p.pair.qp[0]).sq_psn + len / 1024;
+	/* The READ's last bytes are for a page that is absent: it lasts. */
+	put_send(&p.pair.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 1, .remote = far[1],
+		.rkey = key[1], .num_sge = 2,
+		.sge = { { far[0], len - 64, key[0] },
+			 { paged_addr(0, AT), 64, p.key[0] } },
+	});
+	put_send(&p.pair.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 2, .remote = far[1],
+		.rkey = key[1], .flags = MOOR_WQE_FLAG_FENCE,
+		SGE(far[0] + len - 64, 64, key[0]),
+	});
+	ring_send(&p.pair.qp[0]);
+	r = expect_request(&p, 0, AT, 0, WRITE);
+	sqd.mask |= MOOR_QP_ATTR_SQD_EVENT;
+	drop_events(MOOR_EQ_ASYNC);
+	must_modify(&p.pair.qp[0], sqd);
+	expect_no_event(MOOR_EQ_ASYNC);
+	page_in(&p, 0, 0, PAGES, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+	expect_event(MOOR_EVENT_SQ_DRAINED, p.pair.qp[0].qpn);
+	expect_no_cqe(&p.pair.cq[0]);
+	expect(query_qp(&p.pair.qp[0]).sq_psn == (psn & 0xffffff),
+	       "what has not begun has a PSN");
+	expect(is_filled(far[1], 64, 4), "it has begun");
+	must_modify(&p.pair.qp[0], to_state(MOOR_QPS_RTS));
+	expect_cqe(&p.pair.cq[0], 2, MOOR_WC_SUCCESS, 0);
+}
+
 TEST_CASE(established_waiting, "COMM_EST does not wait for the page that its request waits for",
 	  "EV-10 ODP-15", HAS(ODP))
 {

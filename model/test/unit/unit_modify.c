@@ -280,6 +280,39 @@ static void test_no_reads(void)
 	guest_stop(g);
 }
 
+/* In SQD a fenced WRITE does not begin, though the READ has ended that it waited for. */
+static void test_drain(void)
+{
+	const struct packet answer = {
+		.opcode = PACKET_READ_RESPONSE_ONLY, .syndrome = AETH_ACK,
+	};
+	const struct moor_cmd_modify_qp sqd = { .state = MOOR_QPS_SQD };
+	const struct moor_cmd_modify_qp rts = { .state = MOOR_QPS_RTS };
+	struct moor_eqe eqe;
+
+	start(5);
+	((struct moor_sge *)(post(MOOR_WQE_READ, 1) + 1))->length = 64;
+	post(MOOR_WQE_WRITE, 2);
+	post(MOOR_WQE_WRITE, 3)->flags |= MOOR_WQE_FLAG_FENCE;
+	ring(g, &qp);
+	ok(num_sent == 2 && went(PACKET_WRITE_ONLY, 1, 0, INLINE),
+	   "a READ, a WRITE, and one that waits");
+	set(MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_SQD_EVENT, sqd);
+	receive(answer, 0, 64);
+	ok(got(MOOR_WC_SUCCESS, 1) && num_sent == 2 &&
+	   !next_event(g, MOOR_EQ_ASYNC, &eqe), "SQD: the READ ends");
+	acknowledge(1);
+	ok(got(MOOR_WC_SUCCESS, 2) && num_sent == 2 &&
+	   next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_SQ_DRAINED, "  and the first WRITE: drained");
+	set(MOOR_QP_ATTR_STATE, rts);
+	ok(num_sent == 3 && went(PACKET_WRITE_ONLY, 2, 0, INLINE),
+	   "  in RTS the other begins");
+	acknowledge(2);
+	ok(got(MOOR_WC_SUCCESS, 3) && no_cqe() && num_sent == 3, "  and ends well");
+	guest_stop(g);
+}
+
 int main(void)
 {
 	uint8_t path_mtu;
@@ -291,5 +324,6 @@ int main(void)
 	}
 	test_psn();
 	test_no_reads();
+	test_drain();
 	return done();
 }
