@@ -17,7 +17,7 @@
 #define TOKEN_RESPONDER	NIC_NUM_QP
 #define TOKEN_COUNT	(2 * NIC_NUM_QP)
 
-static bool park(struct nic *nic, struct qp *qp, struct half *half,
+static bool park(struct nic *nic, struct qp *qp, struct half *half, uint32_t psn,
 		 const struct stream *s, uint32_t end)
 {
 	bool responder = half == &qp->resp.half;
@@ -28,11 +28,12 @@ static bool park(struct nic *nic, struct qp *qp, struct half *half,
 	};
 	struct moor_eqe entry;
 
-	if (half->state == HALF_FAILED ||
+	if ((half->state == HALF_FAILED && half->psn == psn) ||
 	    !event_has_queue(nic, MOOR_EQ_PAGE_REQUEST) ||
 	    !odp_describe(nic, s, end, &request))
 		return false;
 	half->state = HALF_PARKED;
+	half->psn = psn;
 	half->token = nic->qps->page_requests++ * TOKEN_COUNT +
 		      (responder ? TOKEN_RESPONDER : 0) +
 		      qp->qpn % NIC_NUM_QP;
@@ -42,31 +43,31 @@ static bool park(struct nic *nic, struct qp *qp, struct half *half,
 	return true;
 }
 
-static bool waits(struct nic *nic, struct qp *qp, struct half *half,
+static bool waits(struct nic *nic, struct qp *qp, struct half *half, uint32_t psn,
 		  const struct stream *s, uint32_t end, uint8_t *syndrome)
 {
 	if (*syndrome != SYN_PAGE_FAULT)
 		return false;
 	/* An answer to this very packet may have parked the half or failed the QP. */
 	if (half_is_parked(half) || qp->state == MOOR_QPS_ERR ||
-	    park(nic, qp, half, s, end))
+	    park(nic, qp, half, psn, s, end))
 		return true;
 	*syndrome = MOOR_SYN_TRANSLATION;
 	return false;
 }
 
-bool requester_waits(struct nic *nic, struct qp *qp, const struct stream *s,
-		     uint8_t *syndrome)
+bool requester_waits(struct nic *nic, struct qp *qp, uint32_t psn,
+		     const struct stream *s, uint8_t *syndrome)
 {
-	return waits(nic, qp, &qp->req.half, s,
+	return waits(nic, qp, &qp->req.half, psn, s,
 		     s->segments ? s->segments[s->current].length : 0,
 		     syndrome);
 }
 
-bool responder_waits(struct nic *nic, struct qp *qp, const struct stream *s,
-		     uint32_t end, uint8_t *syndrome)
+bool responder_waits(struct nic *nic, struct qp *qp, uint32_t psn,
+		     const struct stream *s, uint32_t end, uint8_t *syndrome)
 {
-	return waits(nic, qp, &qp->resp.half, s, end, syndrome);
+	return waits(nic, qp, &qp->resp.half, psn, s, end, syndrome);
 }
 
 void parking_hold_peer(struct nic *nic, struct qp *qp)
@@ -85,8 +86,10 @@ void parking_let_peer_go(struct nic *nic, struct qp *qp)
 		return;
 	peer->req.held = false;
 	if (peer->req.half.state == HALF_GOES &&
-	    qp->resp.half.state != HALF_FAILED)
+	    qp->resp.half.state != HALF_FAILED) {
 		peer->req.half.state = HALF_RESOLVED;
+		peer->req.half.psn = qp->resp.half.psn;
+	}
 	qp_make_ready(nic, peer);
 }
 
@@ -139,8 +142,9 @@ uint8_t parking_answer(struct nic *nic, const struct moor_cmd *raw,
 
 	leave(nic, half, cmd->status == MOOR_PAGE_FAILED ? HALF_FAILED :
 							   HALF_RESOLVED);
+	/* First: what waited is tried again before the peer sends more. */
+	qp_enter_list(qp, &nic->qps->ready);
 	if (half == &qp->resp.half)
 		parking_let_peer_go(nic, qp);
-	qp_enter_list(qp, &nic->qps->ready);
 	return MOOR_CMD_OK;
 }

@@ -151,10 +151,10 @@ void rc_answer_read(struct nic *nic, struct qp *qp, struct responder_answer *a,
 		    struct stream *from, uint32_t *budget)
 {
 	uint32_t mtu = mtu_of(a->path_mtu);
-	uint32_t unit = half_unit(&qp->resp.half, port_unit(nic, mtu), mtu);
 	uint32_t sent = a->sent, left = a->range.length - sent;
-	bool last = left <= unit;
 	uint32_t first = sent / mtu, psn = (a->psn + first) & PSN_MASK;
+	uint32_t unit = half_unit(&qp->resp.half, psn, port_unit(nic, mtu), mtu);
+	bool last = left <= unit;
 	struct packet p;
 	uint8_t syndrome;
 
@@ -168,12 +168,12 @@ void rc_answer_read(struct nic *nic, struct qp *qp, struct responder_answer *a,
 
 	syndrome = port_send(nic, &p);
 	if (!syndrome) {
-		half_moved(&qp->resp.half);
+		half_moved(&qp->resp.half, psn, p.num_psn);
 		if (a->answered < first + p.num_psn)
 			a->answered = first + p.num_psn;
 		return;
 	}
-	if (responder_waits(nic, qp, from, a->range.length, &syndrome)) {
+	if (responder_waits(nic, qp, psn, from, a->range.length, &syndrome)) {
 		a->sent = sent;
 		a->pending = true;
 		if (half_is_parked(&qp->resp.half) &&

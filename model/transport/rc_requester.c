@@ -262,8 +262,8 @@ static void end_question(struct qp *qp, struct request *r)
 static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 			   struct stream *from, uint32_t len, uint32_t num_psn)
 {
-	uint32_t mtu = mtu_of(r->path_mtu);
-	uint32_t unit = half_unit(&qp->req.half, len, mtu);
+	uint32_t mtu = mtu_of(r->path_mtu), psn = qp->req.acked_psn;
+	uint32_t unit = half_unit(&qp->req.half, psn, len, mtu);
 	struct stream *culprit;
 	uint8_t syndrome;
 
@@ -281,15 +281,15 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 	if (syndrome && culprit == from)
 		return syndrome;
 	if (syndrome) {
-		if (requester_waits(nic, qp, &r->local, &syndrome))
+		if (requester_waits(nic, qp, psn, &r->local, &syndrome))
 			ask_again(qp);
 		else
 			requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 		return MOOR_SYN_NONE;
 	}
-	half_moved(&qp->req.half);
+	half_moved(&qp->req.half, psn, num_psn);
 	r->answered += unit;
-	has_progress(qp, qp->req.acked_psn + num_psn);
+	has_progress(qp, psn + num_psn);
 	if (unit < len)
 		ask_again(qp);
 	if (r->answered == r->wqe.length)

@@ -125,7 +125,8 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 	}
 	syndrome = mr_grant_ptr(nic, &range.grant, 0, &len, &ptr);
 	if (syndrome) {
-		if (responder_waits(nic, qp, &range, seg.length, &syndrome))
+		if (responder_waits(nic, qp, p->psn, &range, seg.length,
+				    &syndrome))
 			return NULL;
 		refuse(&qp->resp, "HWI RC-26", AETH_NAK_ACCESS,
 		       MOOR_EVENT_QP_ACCESS_ERR, syndrome);
@@ -149,7 +150,7 @@ static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)
 		return;
 	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
-	half_moved(&resp->half);
+	half_moved(&resp->half, p->psn, 1);
 	rc_new_answer(qp, p)->original = do_atomic(p, at);
 	accept(resp, p, 1);
 }
@@ -176,7 +177,7 @@ static uint8_t take_atomic_write(struct nic *nic, struct qp *qp,
 		return syndrome;
 	/* Nothing relaxed passes an atomic (HWI ORD-12). */
 	relaxed_release(nic);
-	half_moved(&resp->half);
+	half_moved(&resp->half, p->psn, 1);
 	rc_new_answer(qp, p);
 	__atomic_store_n(at, value, __ATOMIC_SEQ_CST);
 	accept(resp, p, 1);
@@ -244,7 +245,7 @@ static uint8_t take_data(struct nic *nic, struct qp *qp, struct packet *p)
 
 	switch (responder_place(nic, qp, p, &fault, &sender)) {
 	case PLACED:
-		half_moved(&resp->half);
+		half_moved(&resp->half, p->psn, p->num_psn);
 		accept(resp, p, p->num_psn);
 		if (p->ack_request)
 			responder_set_due(resp, AETH_ACK);

@@ -226,7 +226,7 @@ static bool check_memory(struct nic *nic, struct qp *qp, struct request *r)
 		syndrome = check_first_bytes(nic, r);
 	if (!syndrome)
 		return true;
-	if (!requester_waits(nic, qp, &r->local, &syndrome))
+	if (!requester_waits(nic, qp, r->psn, &r->local, &syndrome))
 		refuse(nic, qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	return false;
 }
@@ -397,12 +397,13 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 {
 	const struct send_wqe *wqe = &r->wqe;
 	uint32_t mtu = mtu_of(r->path_mtu);
-	uint32_t unit = half_unit(&qp->req.half, port_unit(nic, mtu), mtu);
+	uint32_t psn = (r->psn + offset / mtu) & PSN_MASK;
+	uint32_t unit = half_unit(&qp->req.half, psn, port_unit(nic, mtu), mtu);
 	uint32_t left = wqe->length - offset;
 	bool last = left <= unit;
 
 	p->opcode |= data_opcode(wqe->opcode, !offset, last);
-	p->psn = (r->psn + offset / mtu) & PSN_MASK;
+	p->psn = psn;
 	p->solicited = last && (wqe->flags & MOOR_WQE_FLAG_SOLICITED);
 	p->addr = wqe->remote_addr;
 	p->rkey = wqe->rkey;
@@ -478,13 +479,13 @@ static uint32_t cost(const struct request *r, const struct packet *p)
 	return r->wqe.opcode == MOOR_WQE_READ ? p->dma_length : p->length;
 }
 
-/* Return: true when the packet is only to be sent later, which is no failure. */
-static bool stays(struct nic *nic, struct qp *qp, struct request *r,
+/* Return: true when packet @psn is only to be sent later, which is no failure. */
+static bool stays(struct nic *nic, struct qp *qp, struct request *r, uint32_t psn,
 		  const struct cursor *was, uint8_t *syndrome)
 {
 	if (*syndrome == PORT_KEPT)
 		qp->req.held = true;
-	else if (!requester_waits(nic, qp, &r->local, syndrome))
+	else if (!requester_waits(nic, qp, psn, &r->local, syndrome))
 		return false;
 	take_back(&qp->req, r, was);
 	return true;
@@ -501,9 +502,9 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	bool asks = request_is_one_of(r, WQE_ASKS), last;
 	struct requester *req = &qp->req;
 	const struct cursor was = { req->next, req->offset, req->sent_psn };
+	uint32_t psn, num_psn, end;
 	struct packet p;
 	uint8_t syndrome;
-	uint32_t end;
 
 	packet_init(&p, nic, qp, qp->transport->packets, 0);
 	p.srqn = r->wqe.srqn;
@@ -527,7 +528,9 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 		req->next++;
 		req->offset = 0;
 	}
-	end = (p.psn + p.num_psn) & PSN_MASK;
+	psn = p.psn;
+	num_psn = p.num_psn;
+	end = (psn + num_psn) & PSN_MASK;
 	if (psn_diff(end, req->sent_psn) > 0)
 		req->sent_psn = end;
 	else
@@ -537,10 +540,10 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	req->granted = granted ? r : NULL;
 	syndrome = port_send(nic, &p);
 	req->granted = NULL;
-	if (syndrome && stays(nic, qp, r, &was, &syndrome))
+	if (syndrome && stays(nic, qp, r, psn, &was, &syndrome))
 		return;
 	if (!request_is_one_of(r, WQE_ASKS_DATA))
-		half_moved(&req->half);
+		half_moved(&req->half, psn, num_psn);
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	else if (qp->transport->acknowledged)
@@ -578,6 +581,20 @@ static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 	return check_memory(nic, qp, r);
 }
 
+/*
+ * What is behind the packet that waited for a page does not pass it: the page is to be
+ * used before another is asked for (HWI ODP-13).
+ */
+static bool passes_waiter(struct requester *req, const struct request *r)
+{
+	struct half *half = &req->half;
+
+	/* It may have come to the responder before, and be acknowledged by now. */
+	if (psn_diff(half->psn, req->acked_psn) < 0)
+		half->state = HALF_GOES;
+	return half->state && psn_diff(r->psn, half->psn) > 0;
+}
+
 enum requester_step requester_step(struct nic *nic, struct qp *qp,
 				   uint32_t *budget)
 {
@@ -598,7 +615,8 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 	}
 	is_new = r->state == REQUEST_NEW;
 	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
-	    (is_new && !prepare(qp, r)) || is_window_full(nic, qp, r))
+	    (is_new && !prepare(qp, r)) || is_window_full(nic, qp, r) ||
+	    (req->half.state && passes_waiter(req, r)))
 		return REQUESTER_RESTS;
 	if (is_new ? !begin(nic, qp, r) :
 		     req->half.state && !check_again(nic, qp, r))

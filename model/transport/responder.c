@@ -254,7 +254,7 @@ static bool waits_for_page(struct nic *nic, struct qp *qp,
 	bool known = form->kind == PACKET_KIND_SEND && form->last;
 
 	if (qp->transport->acknowledged)
-		return responder_waits(nic, qp, place, known ?
+		return responder_waits(nic, qp, p->psn, place, known ?
 				       place->granted_to :
 				       place->segments[place->current].length,
 				       syndrome);

@@ -260,6 +260,34 @@ TEST_CASE(failed_but_there, "FAILED, and the page is there: it goes on", "ODP-13
 	}
 }
 
+TEST_CASE(failed_with_others, "what else the half moves does not end FAILED", "ODP-13",
+	  HAS(ODP))
+{
+	struct moor_page_request r;
+	unsigned int absent, i;
+	struct paged p;
+
+	for (absent = 0; absent < 2; absent++) {
+		about("side %u", absent);
+		host_begin();
+		make_paged(&p);
+		for (i = 0; i < 2; i++)
+			page_in(&p, i, 0, PAGES, true);
+		page_out(&p, absent, 2, 1);
+		paged_post(&p, MOOR_WQE_READ, 1, AT, AT, 2 * PAGE);
+		paged_post(&p, MOOR_WQE_WRITE, 2, 5 * PAGE, 5 * PAGE, 64);
+		r = expect_request(&p, absent, 2 * PAGE, absent,
+				   absent ? RESPONDER : WRITE);
+		paged_post(&p, MOOR_WQE_WRITE, 3, 5 * PAGE, 5 * PAGE, 64);
+		must_answer(r.token, MOOR_PAGE_FAILED);
+		expect_cqe(&p.pair.cq[0], 1, absent ? MOOR_WC_REM_ACCESS_ERR :
+			   MOOR_WC_LOC_PROT_ERR, absent ? 0 : TRANSLATION);
+		for (i = 2; i < 4; i++)
+			expect_cqe(&p.pair.cq[0], i, MOOR_WC_WR_FLUSH_ERR, 0);
+		expect_no_event(MOOR_EQ_PAGE_REQUEST);
+	}
+}
+
 TEST_CASE(revoked_meanwhile, "a revoke does not wait for who waits", "ODP-23 REV-6",
 	  HAS(ODP))
 {

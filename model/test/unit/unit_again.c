@@ -29,11 +29,11 @@ static bool takes_receive(uint8_t opcode)
 /* ---- runs of which the responder has a part ---- */
 
 /*
- * The READ is answered in three runs. Of these the third is still to come when the message
- * behind the READ is sent, from and to here.
+ * The READ is answered in four runs. Of these the last is still to come when the message
+ * behind the READ has waited and goes on, from and to here.
  */
-#define READ_LEN	(2 * RUN + 16384)
-#define MESSAGE_PAGE	140u
+#define READ_LEN	(3 * RUN + 16384)
+#define MESSAGE_PAGE	204u
 #define NUM_PAGES	(PAGED_PAGES - MESSAGE_PAGE)
 #define FIRST_SGE	700u	/* bytes, less than a packet */
 
