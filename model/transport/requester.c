@@ -298,7 +298,6 @@ static bool begin(struct nic *nic, struct qp *qp, struct request *r)
 	req->psn = (r->psn + r->num_psn) & PSN_MASK;
 	r->state = REQUEST_OPEN;
 	r->syndrome = MOOR_SYN_NONE;
-	r->answered = 0;
 	stream_init(&r->local, &qp->actor, r->wqe.sge, r->wqe.num_sge,
 		    writes ? MOOR_ACCESS_LOCAL_WRITE : 0);
 	if (r->wqe.flags & MOOR_WQE_FLAG_INLINE)
@@ -345,6 +344,7 @@ static bool fetch_next(struct nic *nic, struct qp *qp)
 	}
 	r->form = form_of(qp, r, form);
 	r->state = REQUEST_NEW;
+	r->answered = 0;
 	req->window[req->tail++ % REQUESTER_WINDOW] = r;
 	return true;
 }
