@@ -2,6 +2,7 @@
 /* Moving bytes between two scatter/gather lists, with all checks. */
 #include <string.h>
 
+#include "memory/copy.h"
 #include "memory/relaxed.h"
 #include "memory/transfer.h"
 
@@ -96,41 +97,6 @@ static uint8_t stream_run(struct nic *nic, struct stream *s, uint32_t off,
 	}
 	return mr_grant_ptr(nic, &s->grant, s->offset - s->granted_from + off,
 			    len, ptr);
-}
-
-/*
- * Copies from the first byte to the last, in words aligned at @to: a CPU that sees
- * one word sees all words before it (HWI ORD-4). memcpy() promises no order.
- */
-static void copy_in_order(uint8_t *to, const uint8_t *from, uint64_t len)
-{
-	uint64_t word;
-
-	while (len && (uintptr_t)to % sizeof(word)) {
-		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
-		len--;
-	}
-	for (; len >= sizeof(word); len -= sizeof(word)) {
-		memcpy(&word, from, sizeof(word));
-		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-		to += sizeof(word);
-		from += sizeof(word);
-	}
-	while (len--)
-		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
-}
-
-static void zero_in_order(uint8_t *to, uint64_t len)
-{
-	static const uint8_t zeros[4096];
-
-	while (len) {
-		uint64_t part = len < sizeof(zeros) ? len : sizeof(zeros);
-
-		copy_in_order(to, zeros, part);
-		to += part;
-		len -= part;
-	}
 }
 
 /* @from NULL: zeros. */

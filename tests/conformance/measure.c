@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 #include "traffic.h"
@@ -65,6 +66,32 @@ static bool latency(const char *what, struct qp *qp, unsigned int num_qp,
 		if (i >= num_qp)
 			ns[i - num_qp] = now_ns() - started;
 	}
+	report(what, ns, ROUNDS);
+	return true;
+}
+
+/*
+ * What a WRITE of @size bytes takes, and what copying them takes alone, between the same
+ * buffers. This program copies by memcpy(), on its own processor and in its own caches.
+ */
+static bool latency_beside_memcpy(const char *size, struct pair *p, struct send_wr wr,
+				  uint32_t bytes)
+{
+	static uint64_t ns[ROUNDS];
+	char what[64];
+	unsigned int i;
+
+	wr.sge[0].length = bytes;
+	snprintf(what, sizeof(what), "WRITE of %s", size);
+	if (!latency(what, &p->qp[0], 1, &p->cq[0], &wr))
+		return false;
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t started = now_ns();
+
+		memcpy(at(p->buf[1]), at(p->buf[0]), bytes);
+		ns[i] = now_ns() - started;
+	}
+	snprintf(what, sizeof(what), "memcpy() of %s", size);
 	report(what, ns, ROUNDS);
 	return true;
 }
@@ -197,7 +224,9 @@ bool measure_nic(void)
 	command_latency();
 	good = latency("WRITE of 8 bytes, inline", &p.qp[0], 1, &p.cq[0], &small) &&
 	       latency("READ of 8 bytes", &p.qp[0], 1, &p.cq[0], &read) &&
-	       latency("WRITE of 4 KiB", &p.qp[0], 1, &p.cq[0], &page) &&
+	       latency_beside_memcpy("4 KiB", &p, big, 4096) &&
+	       latency_beside_memcpy("64 KiB", &p, big, 64 << 10) &&
+	       latency_beside_memcpy("1 MiB", &p, big, BIG) &&
 	       rate("WRITE of 8 bytes, inline", &p, small, 8) &&
 	       rate("WRITE of 4 KiB", &p, page, 4096) &&
 	       rate("WRITE of 1 MiB", &p, big, BIG) &&
