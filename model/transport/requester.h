@@ -80,14 +80,10 @@ static inline bool requester_pages(const struct requester *req)
 	return req->held || half_is_parked(&req->half);
 }
 
-/*
- * The requester goes on after a request that failed and has ended. If that was never
- * sent, no answer to its PSNs will come: they are set anew.
- */
+/* The requester goes on after a request that failed and has ended. */
 static inline void requester_go_on(struct requester *req)
 {
 	req->stopped = false;
-	req->renumbered = true;
 	req->half.state = HALF_GOES;
 }
 
