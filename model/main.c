@@ -158,45 +158,52 @@ static void look_for_clients(struct servers *servers)
 		control_serve(servers->control);
 }
 
-/* The time between two reads of the client's socket; before each sleep: 0. */
-static uint64_t look_after(bool busy, enum pace_step step)
+/*
+ * The time between two reads of the client's socket; before each sleep: 0. A read takes
+ * longer than a small message, and who waited for one message often posts the next at
+ * once: so the NIC counts as busy for a moment after work.
+ */
+static uint64_t look_after(bool busy, uint64_t idle_ns, enum pace_step step)
 {
 	if (busy)
 		return LOOK_NS;
-	return step == PACE_SPIN ? SPIN_LOOK_NS : 0;
+	if (step != PACE_SPIN)
+		return 0;
+	return idle_ns < SPIN_LOOK_NS ? LOOK_NS : SPIN_LOOK_NS;
 }
 
 static void run(struct servers *servers)
 {
 	struct vfio_user *server = &servers->vfio;
 	struct nic *nic = endpoint_nic(server->ep);
-	uint64_t looked = 0, knocked = 0;
+	uint64_t looked = 0, knocked = 0, idle_since = 0;
 	enum pace_step step = PACE_NAP;
 	struct pace_sources sources;
+	bool worked = false;
 	struct pace pace;
 
 	pace_sources_open(&sources);
 	pace_init(&pace, &sources, timer_now());
 	while (!stop) {
 		uint64_t now = timer_now();
-		bool busy, woken = false;
+		bool served = false;
 
 		endpoint_trickle(server->ep);
-		busy = nic_run(nic);
-		if (now - looked >= look_after(busy, step)) {
+		if (worked)
+			idle_since = now;
+		worked = nic_run(nic);
+		if (now - looked >= look_after(worked, now - idle_since, step)) {
 			looked = now;
 			if (vfio_socket_fd(server->sock) >= 0)
-				woken = vfio_user_serve(server);
+				served = vfio_user_serve(server);
 			if (now - knocked >= KNOCK_NS) {
 				knocked = now;
 				look_for_clients(servers);
 			}
 		}
-		busy |= woken;
-		woken |= endpoint_has_interrupted(server->ep);
-		if (woken)
+		if (endpoint_has_interrupted(server->ep) || served)
 			pace_woke(&pace, now);
-		if (busy || nic_next_deadline(nic) <= now) {
+		if (worked || served || nic_next_deadline(nic) <= now) {
 			pace_worked(&pace, now);
 		} else {
 			step = pace_next(&pace, now);
