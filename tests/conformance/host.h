@@ -51,6 +51,16 @@
 /* Lets other tasks have the processor. */
 void breathe(void);
 
+/*
+ * Who looks for what lasts only a moment sees it while the device works at that moment,
+ * on another processor, and on a busy machine that is seldom. Return: whether @seen such
+ * looks, since @began, are enough or have taken too long.
+ */
+static inline bool looked_enough(unsigned int seen, uint64_t began)
+{
+	return seen >= 500 || now_ns() - began > 1000000000ull;
+}
+
 /* ---- the function ---- */
 
 /* Reset, rings, ENABLE; then EQs 0 and 2 and a GID. */

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Copying in order copies: every alignment of both ends, every length that begins or ends
- * inside of a word, a block or several. That it is in order the conformance suite sees,
- * from another process.
+ * inside of a word, a block or several. And it is in order: of what lies before a page
+ * that is not there all is written when the first byte behind it is.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "guest.h"
 #include "memory/copy.h"
 
 #define OFFSETS	33u	/* two blocks, and a byte */
 #define LENGTHS	200u	/* three times four blocks, and more */
+#define PAGE	4096u
 #define SPACE	(OFFSETS + LENGTHS + 16)
 
 static uint8_t source[SPACE], found[SPACE], expected[SPACE];
@@ -46,7 +49,7 @@ static bool zeroes(unsigned int to, unsigned int len)
 
 static bool zeroes_pages(void)
 {
-	const size_t len = 3 * 4096 + 5;
+	const size_t len = 3 * PAGE + 5;
 	uint8_t *place = malloc(len + 2);
 	bool good;
 	size_t i;
@@ -57,6 +60,49 @@ static bool zeroes_pages(void)
 	for (i = 1; i <= len; i++)
 		good &= !place[i];
 	free(place);
+	return good;
+}
+
+/* A page that is there and one that is not until something is written there. */
+static uint8_t *pages;
+static unsigned int expected_before, faults;
+static bool all_before;
+
+static void fault(int sig)
+{
+	(void)sig;
+	faults++;
+	all_before = !memcmp(pages + PAGE - expected_before, source, expected_before);
+	if (mprotect(pages + PAGE, PAGE, PROT_READ | PROT_WRITE))
+		abort();
+}
+
+/* @before bytes fit before the missing page, of @len. */
+static bool first_byte_first(unsigned int before, unsigned int len)
+{
+	if (mprotect(pages + PAGE, PAGE, PROT_NONE))
+		return false;
+	memset(pages + PAGE - before, 0, before);
+	expected_before = before;
+	faults = 0;
+	copy_in_order(pages + PAGE - before, source, len);
+	return len > before ? faults == 1 && all_before : !faults;
+}
+
+static bool in_order(void)
+{
+	struct sigaction action = { .sa_handler = fault }, before_it;
+	unsigned int before, len;
+	bool good = true;
+
+	pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED || sigaction(SIGSEGV, &action, &before_it))
+		return false;
+	for (before = 0; before < LENGTHS; before++)
+		for (len = 0; len < LENGTHS; len++)
+			good &= first_byte_first(before, len);
+	sigaction(SIGSEGV, &before_it, NULL);
+	munmap(pages, 2 * PAGE);
 	return good;
 }
 
@@ -78,6 +124,7 @@ int main(void)
 			}
 		}
 	ok(apart, "all that is to be copied, and nothing beside it");
+	ok(in_order(), "the first byte first");
 	ok(down, "also to a place before it that it overlaps");
 	ok(zero, "zeros likewise");
 	ok(zeroes_pages(), "zeros, several pages");
