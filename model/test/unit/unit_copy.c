@@ -49,17 +49,15 @@ static bool zeroes(unsigned int to, unsigned int len)
 
 static bool zeroes_pages(void)
 {
-	const size_t len = 3 * PAGE + 5;
-	uint8_t *place = malloc(len + 2);
+	static uint8_t place[3 * PAGE + 7];
 	bool good;
 	size_t i;
 
-	memset(place, 7, len + 2);
-	zero_in_order(place + 1, len);
-	good = place[0] == 7 && place[len + 1] == 7;
-	for (i = 1; i <= len; i++)
+	memset(place, 7, sizeof(place));
+	zero_in_order(place + 1, sizeof(place) - 2);
+	good = place[0] == 7 && place[sizeof(place) - 1] == 7;
+	for (i = 1; i < sizeof(place) - 1; i++)
 		good &= !place[i];
-	free(place);
 	return good;
 }
 
