@@ -2,6 +2,7 @@
 /* Keys of plain MRs: no repetition, no order, no loss (HWI 6.2). */
 
 #include <linux/mm.h>
+#include <linux/workqueue.h>
 
 #include "fake.h"
 #include "moor.h"
@@ -100,54 +101,97 @@ static void key_consumer(struct kunit *test)
 	moor_keys_destroy(mdev);
 }
 
-/* Freed indices queue up: an index is reused only after all the others. */
+/*
+ * Freed indices queue up: an index is reused only after all others of its lane. The task
+ * may be moved to another processor, and so to another lane, at any time. @next counts
+ * the uses of each lane's indices.
+ */
+static bool key_is_next(struct moor_dev *mdev, u32 key, u32 *next)
+{
+	const struct moor_keys *keys = &mdev->keys;
+	u32 slot = moor_key_index(mdev, key) - keys->first;
+	u32 lane = slot >> keys->lane_bits;
+	u32 first = lane << keys->lane_bits;
+	u32 share = min(keys->size - first, BIT(keys->lane_bits));
+
+	return slot == first + next[lane]++ % share;
+}
+
 static void key_fifo(struct kunit *test)
 {
 	const u32 indices = 64;
 	struct moor_dev *mdev = key_dev(test, 12, indices);
+	u32 next[MOOR_KEY_LANES] = {}, i, wrong = 0;
 	struct moor_mr mr = {};
-	u32 i, wrong = 0;
 
 	for (i = 0; i < 10 * indices; i++) {
 		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
-		wrong += moor_key_index(mdev, mr.key) !=
-			 MOOR_MR_INDEX_FIRST + i % indices;
+		wrong += !key_is_next(mdev, mr.key, next);
 		moor_key_free(mdev, mr.key);
 	}
 	KUNIT_EXPECT_EQ(test, wrong, 0);
 	moor_keys_destroy(mdev);
 }
 
-/*
- * The same while the free-running head and tail of the queue wrap. The number of indices
- * is not a power of two: taken as the queue's size, it would lose places then.
- */
+/* Processors take from lanes of their own, whether they are more than lanes or fewer. */
+static long key_take_here(void *arg)
+{
+	struct moor_mr mr = {};
+
+	return moor_key_alloc(arg, &mr) ? U32_MAX : mr.key;
+}
+
+static void key_lanes(struct kunit *test)
+{
+	static const u32 lanes[] = { 1, 2, 3, MOOR_KEY_LANES };
+	u32 cpu, key, slot, i;
+
+	for (i = 0; i < ARRAY_SIZE(lanes); i++) {
+		struct moor_dev *mdev = key_dev(test, 12, lanes[i]);
+		struct moor_keys *keys = &mdev->keys;
+
+		KUNIT_EXPECT_EQ(test, keys->num_lanes, lanes[i]);
+		for_each_online_cpu(cpu) {
+			key = work_on_cpu(cpu, key_take_here, mdev);
+			slot = moor_key_index(mdev, key) - keys->first;
+			KUNIT_EXPECT_EQ(test, slot >> keys->lane_bits,
+					cpu % lanes[i]);
+			moor_key_free(mdev, key);
+		}
+		KUNIT_EXPECT_EQ(test, moor_keys_used(keys), 0);
+		moor_keys_destroy(mdev);
+	}
+}
+
+/* The same while the free-running heads and tails of the lanes wrap. */
 static void key_counts_wrap(struct kunit *test)
 {
 	enum { INDICES = 100 };
 	struct moor_dev *mdev = key_dev(test, 12, INDICES);
+	u32 next[MOOR_KEY_LANES] = {}, all[INDICES], i, wrong = 0;
 	struct moor_keys *keys = &mdev->keys;
+	struct moor_key_lane *lane;
 	struct moor_mr mr = {};
-	u32 all[INDICES], i, wrong = 0;
 
 	for (i = 0; i < INDICES; i++) {
 		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
 		all[i] = mr.key;
 	}
 	/* No index is free: so the queue may begin anywhere. */
-	KUNIT_ASSERT_EQ(test, keys->head, keys->tail);
-	keys->head = U32_MAX - INDICES - INDICES / 2;
-	keys->tail = keys->head;
+	for (lane = keys->lanes; lane < &keys->lanes[keys->num_lanes]; lane++) {
+		KUNIT_ASSERT_EQ(test, lane->head, lane->tail);
+		lane->head = U32_MAX - INDICES / MOOR_KEY_LANES;
+		lane->tail = lane->head;
+	}
 	for (i = 0; i < INDICES; i++)
 		moor_key_free(mdev, all[i]);
+	KUNIT_ASSERT_EQ(test, moor_keys_used(keys), 0);
 	for (i = 0; i < 10 * INDICES; i++) {
 		KUNIT_ASSERT_EQ(test, moor_key_alloc(mdev, &mr), 0);
-		wrong += moor_key_index(mdev, mr.key) !=
-			 MOOR_MR_INDEX_FIRST + i % INDICES;
+		wrong += !key_is_next(mdev, mr.key, next);
 		KUNIT_ASSERT_EQ(test, moor_keys_used(keys), 1);
 		moor_key_free(mdev, mr.key);
 	}
-	KUNIT_EXPECT_LT(test, keys->head, INDICES * 10);
 	KUNIT_EXPECT_EQ(test, wrong, 0);
 	moor_keys_destroy(mdev);
 }
@@ -246,6 +290,7 @@ static struct kunit_case key_cases[] = {
 	KUNIT_CASE_PARAM(key_permutation, index_bits_gen_params),
 	KUNIT_CASE(key_consumer),
 	KUNIT_CASE(key_fifo),
+	KUNIT_CASE(key_lanes),
 	KUNIT_CASE(key_counts_wrap),
 	KUNIT_CASE(key_no_consumer),
 	KUNIT_CASE(key_exhaustion),

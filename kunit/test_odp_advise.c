@@ -183,14 +183,16 @@ static void early_enter(struct fake_nic *nic, u32 index)
 	struct early *early = nic->behave.enter_arg;
 	struct paged *paged = early->paged;
 	struct moor_dev *mdev = paged->test->priv;
+	spinlock_t *lock;
 
 	/* Re-registering takes the old entry away first: wait for the new one. */
 	if (nic->mr[index].valid)
 		return;
 	nic->behave.enter = NULL;
-	spin_lock(&mdev->keys.lock);
+	lock = moor_keys_lock(&mdev->keys, index - mdev->keys.first);
+	spin_lock(lock);
 	early->key = moor_keys_mr(&mdev->keys, index - mdev->keys.first)->key;
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	complete(&early->found);
 	wait_for_completion_timeout(&early->advised, HZ / 2);
 	KUNIT_EXPECT_EQ(paged->test, vm_munmap(paged->addr, PAGE_SIZE), 0);

@@ -17,14 +17,14 @@ static struct dentry *moor_debugfs_root;
 static bool moor_mr_info_get(struct moor_dev *mdev, u32 slot,
 			     struct moor_mr_info *info)
 {
-	struct moor_keys *keys = &mdev->keys;
+	spinlock_t *lock = moor_keys_lock(&mdev->keys, slot);
 	const struct moor_mr *mr;
 
-	spin_lock(&keys->lock);
-	mr = moor_keys_mr(keys, slot);
+	spin_lock(lock);
+	mr = moor_keys_mr(&mdev->keys, slot);
 	if (mr)
 		moor_mr_info_copy(mdev, info, mr);
-	spin_unlock(&keys->lock);
+	spin_unlock(lock);
 	return mr;
 }
 

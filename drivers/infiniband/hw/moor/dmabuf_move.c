@@ -120,9 +120,10 @@ void moor_dmabuf_put(struct moor_dmabuf *dmabuf)
 struct moor_dmabuf *moor_dmabuf_get(struct moor_dev *mdev, u32 key, u32 pdn)
 {
 	struct moor_dmabuf *dmabuf = ERR_PTR(-EINVAL);
+	spinlock_t *lock = moor_key_lock(mdev, key);
 	struct moor_mr *mr;
 
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	mr = moor_paged_mr(mdev, key, pdn);
 	if (IS_ERR(mr)) {
 		dmabuf = ERR_CAST(mr);
@@ -130,7 +131,7 @@ struct moor_dmabuf *moor_dmabuf_get(struct moor_dev *mdev, u32 key, u32 pdn)
 		dmabuf = mr->reg.dmabuf;
 		kref_get(&dmabuf->ref);
 	}
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	return dmabuf;
 }
 

@@ -3,7 +3,9 @@
  * Keys (HWI 6.2): index and nonce, and for windows the consumer's byte below.
  * Plain MRs have one range of indices, windows the other.
  *
- * Freed indices queue up, so that each rests as long as possible. The nonces of
+ * A range is divided into lanes. A processor takes from a lane of its own as long as
+ * there is an index. Freed indices queue up in the lane that they are of, so that each
+ * rests until all others of the lane that are free have been used. The nonces of
  * an index are a pseudo-random permutation of a counter: none comes back before
  * all have been used (2^(32 - MR_INDEX_BITS) uses; for windows 8 bits fewer, so
  * that a key of an earlier window is dead whatever its consumer byte), and a peer that
@@ -19,27 +21,51 @@
 
 #define MOOR_NONCE_ROUNDS	4
 
+static struct moor_key_lane *moor_keys_lane(struct moor_keys *keys, u32 slot)
+{
+	return &keys->lanes[(slot >> keys->lane_bits) % MOOR_KEY_LANES];
+}
+
+static void moor_lane_give(struct moor_key_lane *lane, u32 slot)
+{
+	lane->queue[lane->tail++ & lane->mask] = slot;
+}
+
+static void moor_lane_init(struct moor_key_lane *lane, u32 *queue, u32 entries)
+{
+	spin_lock_init(&lane->lock);
+	lane->head = 0;
+	lane->tail = 0;
+	lane->mask = entries - 1;
+	lane->queue = queue;
+}
+
 static int moor_keys_fill(struct moor_keys *keys, u32 first, u32 size)
 {
+	u32 share = DIV_ROUND_UP(size, MOOR_KEY_LANES);
 	u32 i;
 
-	spin_lock_init(&keys->lock);
 	keys->first = first;
 	keys->size = size;
-	keys->head = 0;
-	keys->tail = size;
+	/* The range of windows may be empty. */
+	keys->lane_bits = share ? order_base_2(share) : 0;
+	keys->num_lanes = DIV_ROUND_UP(size, BIT(keys->lane_bits));
 	get_random_bytes(&keys->secret, sizeof(keys->secret));
 
 	keys->slots = kvzalloc_objs(*keys->slots, size);
-	/* The range of windows may be empty. */
-	keys->mask = size ? roundup_pow_of_two(size) - 1 : 0;
-	keys->queue = kvzalloc_objs(*keys->queue, keys->mask + 1);
+	keys->queue = kvzalloc_objs(*keys->queue,
+				    MOOR_KEY_LANES << keys->lane_bits);
 	if (!keys->slots || !keys->queue)
 		return -ENOMEM;
+	for (i = 0; i < MOOR_KEY_LANES; i++)
+		moor_lane_init(&keys->lanes[i],
+			       &keys->queue[i << keys->lane_bits],
+			       BIT(keys->lane_bits));
 	get_random_bytes(keys->queue, size * sizeof(*keys->queue));
 	for (i = 0; i < size; i++) {
+		/* Each index is put where its random number was. */
 		keys->slots[i].count = keys->queue[i];
-		keys->queue[i] = i;
+		moor_lane_give(moor_keys_lane(keys, i), i);
 	}
 	return 0;
 }
@@ -115,19 +141,27 @@ static u32 moor_key_nonce(const struct moor_keys *keys, u32 slot, u32 count)
 	return high << low_bits | low;
 }
 
-/* The index that has been free longest. */
-static int moor_keys_take(struct moor_keys *keys, u32 *slot)
+/* The slot of a lane that has been free longest, or -ENOMEM. */
+static int moor_lane_take(struct moor_key_lane *lane)
 {
-	int err = -ENOMEM;
+	int slot = -ENOMEM;
 
-	spin_lock(&keys->lock);
-	if (keys->head != keys->tail) {
-		*slot = keys->queue[keys->head & keys->mask];
-		keys->head++;
-		err = 0;
-	}
-	spin_unlock(&keys->lock);
-	return err;
+	spin_lock(&lane->lock);
+	if (lane->head != lane->tail)
+		slot = lane->queue[lane->head++ & lane->mask];
+	spin_unlock(&lane->lock);
+	return slot;
+}
+
+/* From this processor's lane, or from the next one that has an index. */
+static int moor_keys_take(struct moor_keys *keys)
+{
+	u32 mine = raw_smp_processor_id(), i;
+	int slot = -ENOMEM;
+
+	for (i = 0; i < keys->num_lanes && slot < 0; i++)
+		slot = moor_lane_take(&keys->lanes[(mine + i) % keys->num_lanes]);
+	return slot;
 }
 
 /* The next key of an index. The index is the caller's, so no lock is needed. */
@@ -149,12 +183,10 @@ static u32 moor_keys_next(struct moor_keys *keys, u32 slot)
 int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 {
 	struct moor_keys *keys = &mdev->keys;
-	u32 slot;
-	int err;
+	int slot = moor_keys_take(keys);
 
-	err = moor_keys_take(keys, &slot);
-	if (err)
-		return err;
+	if (slot < 0)
+		return slot;
 	mr->key = moor_keys_next(keys, slot);
 	WRITE_ONCE(keys->slots[slot].moving, mr->reg.dmabuf);
 	/* Pairs with moor_keys_mr(): a reader that finds the MR finds it complete. */
@@ -172,13 +204,37 @@ int moor_key_alloc(struct moor_dev *mdev, struct moor_mr *mr)
 int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
 {
 	struct moor_keys *keys = &mdev->mw_keys;
-	u32 slot;
-	int err;
+	int slot = moor_keys_take(keys);
 
-	err = moor_keys_take(keys, &slot);
-	if (!err)
-		*key = moor_keys_next(keys, slot) | get_random_u8();
-	return err;
+	if (slot < 0)
+		return slot;
+	*key = moor_keys_next(keys, slot) | get_random_u8();
+	return 0;
+}
+
+/**
+ * moor_keys_lock - the lock under which the MR of an index does not go away
+ * @keys: range
+ * @slot: index in @keys; of any other number it is one of the locks, too
+ *
+ * Return: the lock.
+ */
+spinlock_t *moor_keys_lock(struct moor_keys *keys, u32 slot)
+{
+	return &moor_keys_lane(keys, slot)->lock;
+}
+
+/**
+ * moor_key_lock - the lock under which the MR of a key does not go away
+ * @mdev: device
+ * @key: any number; what is no MR's key has one of the locks, too
+ *
+ * Return: the lock, which also protects what re-registering replaces of the MR.
+ */
+spinlock_t *moor_key_lock(struct moor_dev *mdev, u32 key)
+{
+	return moor_keys_lock(&mdev->keys,
+			      moor_key_index(mdev, key) - mdev->keys.first);
 }
 
 /**
@@ -190,7 +246,7 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key)
  */
 struct moor_mr *moor_keys_mr(struct moor_keys *keys, u32 slot)
 {
-	lockdep_assert_held(&keys->lock);
+	lockdep_assert_held(moor_keys_lock(keys, slot));
 	/* Pairs with moor_key_alloc(). */
 	return smp_load_acquire(&keys->slots[slot].mr);
 }
@@ -238,26 +294,28 @@ void moor_key_free(struct moor_dev *mdev, u32 key)
 	struct moor_keys *keys = index < mdev->mw_keys.first ? &mdev->keys :
 							       &mdev->mw_keys;
 	u32 slot = index - keys->first;
+	struct moor_key_lane *lane = moor_keys_lane(keys, slot);
 
-	spin_lock(&keys->lock);
+	spin_lock(&lane->lock);
 	WRITE_ONCE(keys->slots[slot].mr, NULL);
-	keys->queue[keys->tail & keys->mask] = slot;
-	keys->tail++;
-	spin_unlock(&keys->lock);
+	moor_lane_give(lane, slot);
+	spin_unlock(&lane->lock);
 }
 
 /**
  * moor_keys_used - keys in use
  * @keys: range
  *
- * Return: how many.
+ * Return: how many; while others take and free keys, about how many.
  */
 u32 moor_keys_used(struct moor_keys *keys)
 {
-	u32 used;
+	u32 used = keys->size, i;
 
-	spin_lock(&keys->lock);
-	used = keys->size - (keys->tail - keys->head);
-	spin_unlock(&keys->lock);
+	for (i = 0; i < keys->num_lanes; i++) {
+		spin_lock(&keys->lanes[i].lock);
+		used -= keys->lanes[i].tail - keys->lanes[i].head;
+		spin_unlock(&keys->lanes[i].lock);
+	}
 	return used;
 }

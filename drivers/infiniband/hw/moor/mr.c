@@ -519,14 +519,14 @@ int moor_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
  * moor_mr_info_copy - copy what is shown of an MR
  * @mdev: device
  * @info: filled in
- * @mr: MR; the caller holds the lock of the keys
+ * @mr: MR; the caller holds its key's lock
  */
 void moor_mr_info_copy(struct moor_dev *mdev, struct moor_mr_info *info,
 		       const struct moor_mr *mr)
 {
 	const struct moor_registration *reg = &mr->reg;
 
-	lockdep_assert_held(&mdev->keys.lock);
+	lockdep_assert_held(moor_key_lock(mdev, mr->key));
 	*info = (struct moor_mr_info){
 		.key = mr->key,
 		.pdn = reg->pdn,

@@ -6,6 +6,7 @@
 #ifndef MOOR_MR_DRIVER_H
 #define MOOR_MR_DRIVER_H
 
+#include <linux/cache.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -60,7 +61,7 @@ struct moor_table {
  * struct moor_key_slot - what is known of one index of the context table
  * @mr: MR that has it, or NULL: free or a window's
  * @count: uses so far, from a random start: a permutation of the index makes it a nonce
- * @moving: the key is of a dma-buf that may move; read without the lock
+ * @moving: the key is of a dma-buf that may move; read without a lock
  */
 struct moor_key_slot {
 	struct moor_mr *mr;
@@ -68,34 +69,51 @@ struct moor_key_slot {
 	bool moving;
 };
 
+#define MOOR_KEY_LANES	16	/* a power of two */
+
 /**
- * struct moor_keys - the keys of a range of the context table (HWI 6.2)
- * @lock: protects the rest and, while an MR is in @slots, the MR's existence; taken
- *	by every registration, so nothing is computed under the lock
- * @slots: by index; the slot of an index in use belongs to the index's user
- * @queue: free indices, the one that has been free longest at @head
+ * struct moor_key_lane - a share of a range's indices
+ * @lock: protects the rest and, while an MR is in one of the lane's slots, the MR's
+ *	existence. Nothing is computed under it
  * @head: free-running, taken by @mask
  * @tail: free-running, taken by @mask
  * @mask: entries of @queue less one: a power of two of them, or places would jump
  *	where @head and @tail wrap
- * @size: indices, of which @queue has room for all
+ * @queue: free indices, the one that has been free longest at @head
+ */
+struct moor_key_lane {
+	spinlock_t lock;	/* protects the rest; a leaf */
+	u32 head;
+	u32 tail;
+	u32 mask;
+	u32 *queue;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct moor_keys - the keys of a range of the context table (HWI 6.2)
+ * @slots: by index; the slot of an index in use belongs to the index's user
+ * @queue: what the lanes' queues are in
+ * @size: indices
+ * @lane_bits: an index's lane is in the bits of its slot above these
+ * @num_lanes: lanes that have indices. Processors take from different lanes, so that
+ *	unrelated registrations do not wait for each other
  * @first: index of @slots[0]
  * @nonce_bits: bits of a key that the nonce has
  * @nonce_shift: bits of a key below the nonce: the consumer's byte, or none
  * @secret: makes nonces unpredictable
+ * @lanes: shares of the range
  */
 struct moor_keys {
-	spinlock_t lock;	/* protects the rest; a leaf */
 	struct moor_key_slot *slots;
 	u32 *queue;
-	u32 head;
-	u32 tail;
-	u32 mask;
 	u32 size;
+	u32 lane_bits;
+	u32 num_lanes;
 	u32 first;
 	u32 nonce_bits;
 	u32 nonce_shift;
 	hsiphash_key_t secret;
+	struct moor_key_lane lanes[MOOR_KEY_LANES];
 };
 
 /**
@@ -336,6 +354,8 @@ int moor_key_alloc_consumer(struct moor_dev *mdev, u32 *key);
 void moor_key_free(struct moor_dev *mdev, u32 key);
 u32 moor_key_index(const struct moor_dev *mdev, u32 key);
 bool moor_key_is_moving(const struct moor_dev *mdev, u32 key);
+spinlock_t *moor_keys_lock(struct moor_keys *keys, u32 slot);
+spinlock_t *moor_key_lock(struct moor_dev *mdev, u32 key);
 struct moor_mr *moor_keys_mr(struct moor_keys *keys, u32 slot);
 u32 moor_keys_used(struct moor_keys *keys);
 

@@ -60,15 +60,16 @@ static void moor_advice_range(struct moor_mr *mr, struct moor_advice *piece,
 static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
 			    const struct ib_sge *sge, struct moor_advice *piece)
 {
+	spinlock_t *lock = moor_key_lock(mdev, sge->lkey);
 	u64 offset, length, iova;
 	struct moor_mr *mr;
 	bool writable;
 
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	mr = moor_paged_mr(mdev, sge->lkey, pdn);
 	if (!IS_ERR(mr))
 		moor_advice_range(mr, piece, &iova, &writable);
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	if (IS_ERR(mr))
 		return PTR_ERR(mr);
 	if (write && !writable)
@@ -274,14 +275,15 @@ int moor_fill_stat_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 {
 	const struct moor_registration *reg = &to_mmr(ibmr)->reg;
 	struct moor_dev *mdev = to_mdev(ibmr->device);
+	spinlock_t *lock = moor_key_lock(mdev, to_mmr(ibmr)->key);
 	int err = 0;
 
 	/* Re-registering replaces @odp and @dmabuf, under this lock. */
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	if (reg->odp)
 		err = moor_put_counters(msg, &reg->odp->counters);
 	else if (reg->dmabuf)
 		err = moor_put_counters(msg, &reg->dmabuf->counters);
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	return err;
 }

@@ -117,7 +117,7 @@ long moor_odp_fault(struct moor_odp *odp, u64 addr, u64 end, bool write,
  * @key: of an MR
  * @pdn: protection domain of the caller, or MOOR_PDN_ANY
  *
- * Context: with the lock of the keys
+ * Context: with the key's lock
  *
  * Return: the MR; -ENOENT for a key that is not in use, -EPERM for a key of another
  * domain, -EINVAL for an MR that is not paged, or a window.
@@ -128,7 +128,7 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
 	u32 index = moor_key_index(mdev, key);
 	struct moor_mr *mr;
 
-	lockdep_assert_held(&keys->lock);
+	lockdep_assert_held(moor_key_lock(mdev, key));
 	if (index >= mdev->mw_keys.first)
 		return ERR_PTR(-EINVAL);
 	if (index < keys->first)
@@ -153,9 +153,10 @@ struct moor_mr *moor_paged_mr(struct moor_dev *mdev, u32 key, u32 pdn)
 struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 {
 	struct moor_odp *odp = ERR_PTR(-EINVAL);
+	spinlock_t *lock = moor_key_lock(mdev, key);
 	struct moor_mr *mr;
 
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	mr = moor_paged_mr(mdev, key, pdn);
 	if (IS_ERR(mr)) {
 		odp = ERR_CAST(mr);
@@ -163,7 +164,7 @@ struct moor_odp *moor_odp_get(struct moor_dev *mdev, u32 key, u32 pdn)
 		odp = mr->reg.odp;
 		kref_get(&odp->ref);
 	}
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	return odp;
 }
 
@@ -405,10 +406,11 @@ static void moor_half_work_dmabuf(struct work_struct *work)
 /* The queue of the context that an MR belongs to, with a reference; or an error. */
 static struct moor_fault_queue *moor_faults_of_key(struct moor_dev *mdev, u32 key)
 {
+	spinlock_t *lock = moor_key_lock(mdev, key);
 	struct moor_fault_queue *queue;
 	struct moor_mr *mr;
 
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	mr = moor_paged_mr(mdev, key, MOOR_PDN_ANY);
 	if (IS_ERR(mr)) {
 		queue = ERR_CAST(mr);
@@ -417,7 +419,7 @@ static struct moor_fault_queue *moor_faults_of_key(struct moor_dev *mdev, u32 ke
 		queue = mr->uctx->faults;
 		kref_get(&queue->ref);
 	}
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	return queue;
 }
 

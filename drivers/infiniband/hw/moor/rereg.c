@@ -110,11 +110,13 @@ static int moor_rereg_prepare(struct ib_mr *ibmr, struct moor_ucontext *uctx,
 static void moor_rereg_commit(struct moor_dev *mdev, struct moor_mr *mr,
 			      const struct moor_registration *next)
 {
+	spinlock_t *lock = moor_key_lock(mdev, mr->key);
+
 	moor_odp_hold(next->odp);
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	mr->reg = *next;
 	mr->generation++;
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	moor_mr_publish(mdev, mr);
 	moor_odp_begin(next->odp, mr->key);
 }

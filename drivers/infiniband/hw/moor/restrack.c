@@ -97,13 +97,14 @@ static int moor_res_put_windows(struct sk_buff *msg, struct moor_dev *mdev,
 int moor_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 {
 	struct moor_dev *mdev = to_mdev(ibmr->device);
+	spinlock_t *lock = moor_key_lock(mdev, to_mmr(ibmr)->key);
 	bool may_see = moor_res_may_see(msg);
 	struct moor_mr_info info;
 	struct nlattr *table;
 
-	spin_lock(&mdev->keys.lock);
+	spin_lock(lock);
 	moor_mr_info_copy(mdev, &info, to_mmr(ibmr));
-	spin_unlock(&mdev->keys.lock);
+	spin_unlock(lock);
 	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!table)
 		return -EMSGSIZE;
