@@ -129,6 +129,35 @@ static void edge_full_pool(struct kunit *test)
 	moor_kunit_pd_free(test, pd);
 }
 
+/*
+ * A pool that another task has locked is not waited for: nodes are made, and freed. The
+ * lock is taken without its rules, as this task sleeps while it has it.
+ */
+static void edge_locked_pool(struct kunit *test)
+{
+	unsigned long addr = moor_kunit_mmap_scattered(test, TREE_PAGES * PAGE_SIZE);
+	struct ib_pd *pd = moor_kunit_pd(test);
+	struct moor_dev *mdev = test->priv;
+	arch_spinlock_t *lock = &mdev->nodes.lock.rlock.raw_lock;
+	u32 count = mdev->nodes.count;
+	struct ib_mr *mr;
+
+	if (!IS_ENABLED(CONFIG_SMP))
+		kunit_skip(test, "nobody else can have a lock on one processor");
+	KUNIT_ASSERT_GE(test, count, TREE_NODES);
+	arch_spin_lock(lock);
+	mr = moor_kunit_reg(pd, addr, TREE_PAGES * PAGE_SIZE, addr, 0);
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, count);
+	if (!IS_ERR(mr)) {
+		KUNIT_EXPECT_EQ(test, to_mmr(mr)->reg.table.num_nodes, TREE_NODES);
+		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mr), 0);
+	}
+	KUNIT_EXPECT_EQ(test, mdev->nodes.count, count);
+	arch_spin_unlock(lock);
+	KUNIT_EXPECT_NOT_ERR_OR_NULL(test, mr);
+	moor_kunit_pd_free(test, pd);
+}
+
 /* Memory that begins in the middle of a large leaf, at the same place as its iova. */
 static void edge_first_leaf(struct kunit *test)
 {
@@ -291,6 +320,7 @@ static void edge_cq_ring(struct kunit *test)
 static struct kunit_case edge_cases[] = {
 	KUNIT_CASE(edge_nodes),
 	KUNIT_CASE(edge_full_pool),
+	KUNIT_CASE(edge_locked_pool),
 	KUNIT_CASE(edge_first_leaf),
 	KUNIT_CASE(edge_probed_pages),
 	KUNIT_CASE(edge_qp_numbers),

@@ -35,12 +35,13 @@ struct moor_node {
 
 /**
  * struct moor_node_pool - free nodes, mapped for the device
- * @lock: protects the rest; a leaf
+ * @lock: protects the rest; a leaf. No task waits for it: who does not get it does
+ *	without the pool
  * @free: nodes
  * @count: of @free
  */
 struct moor_node_pool {
-	spinlock_t lock;	/* protects the rest; a leaf */
+	spinlock_t lock;	/* protects the rest; a leaf, only tried */
 	struct moor_node *free;
 	u32 count;
 };

@@ -73,11 +73,16 @@ void moor_nodes_destroy(struct moor_dev *mdev)
 	mdev->nodes.count = 0;
 }
 
+/*
+ * Registrations that have nothing in common do not wait for each other here: a task
+ * that finds the pool locked makes a node, or lets its nodes go.
+ */
 static struct moor_node *moor_nodes_take(struct moor_node_pool *pool)
 {
 	struct moor_node *node;
 
-	spin_lock(&pool->lock);
+	if (!spin_trylock(&pool->lock))
+		return NULL;
 	node = pool->free;
 	if (node) {
 		pool->free = node->next;
@@ -137,14 +142,15 @@ static struct moor_node *moor_nodes_last(struct moor_node *node)
 	return node;
 }
 
-/* Give all of a table's nodes to the pool, unless they are too many to keep. */
+/* Give all of a table's nodes to the pool, if it is free and has room for them. */
 static bool moor_nodes_give(struct moor_node_pool *pool,
 			    const struct moor_table *table)
 {
 	struct moor_node *last = moor_nodes_last(table->nodes);
 	bool room;
 
-	spin_lock(&pool->lock);
+	if (!spin_trylock(&pool->lock))
+		return false;
 	room = pool->count + table->num_nodes <= MOOR_POOL_KEEP;
 	if (room) {
 		last->next = pool->free;
