@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory regions on a process's real memory: what reaches the device, what data
- * moves, when pages are let go, and which errno a mistake gets.
+ * moves, and which errno a mistake gets.
  */
 
-#include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/uaccess.h>
 #include <rdma/restrack.h>
@@ -290,198 +289,6 @@ static void mr_busy(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tracked(mdev), count - 1);
 }
 
-struct worker {
-	struct ib_mr *mr;
-	int err;
-	struct completion done;
-};
-
-static int dereg_thread(void *data)
-{
-	struct worker *me = data;
-
-	me->err = moor_kunit_dereg(me->mr);
-	complete_all(&me->done);
-	return 0;
-}
-
-/* Pages stay pinned, and the key taken, until the fence is answered. */
-static void mr_fence_before_unpin(struct kunit *test)
-{
-	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
-	struct fake_nic *nic = moor_kunit_nic();
-	struct worker worker = { .mr = region->mr };
-
-	init_completion(&worker.done);
-	WRITE_ONCE(nic->behave.pause, true);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread, &worker,
-						       "dereg"));
-	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&worker.done, HZ), 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), REGION_PAGES);
-	KUNIT_EXPECT_NE(test, moor_kunit_entry(region->mr->lkey)->valid, 0);
-	WRITE_ONCE(nic->behave.pause, false);
-	fake_nic_wake(nic);
-	wait_for_completion(&worker.done);
-	KUNIT_EXPECT_EQ(test, worker.err, 0);
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	moor_kunit_pd_free(test, region->pd);
-}
-
-/* Tasks that deregister at the same time share fences; each gets its own result. */
-static void mr_group_commit(struct kunit *test)
-{
-	const u32 count = 60, busy_every = 7;
-	unsigned long addr = moor_kunit_mmap(test, REGION_LENGTH, true);
-	struct fake_nic *nic = moor_kunit_nic();
-	struct ib_pd *pd = moor_kunit_pd(test);
-	struct worker *workers;
-	u32 i, before;
-
-	workers = kunit_kcalloc(test, count, sizeof(*workers), GFP_KERNEL);
-	for (i = 0; i < count; i++) {
-		workers[i].mr = moor_kunit_reg(pd, addr, REGION_LENGTH, addr, ALL_RIGHTS);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, workers[i].mr);
-		moor_kunit_hold(workers[i].mr, i % busy_every == 0);
-		init_completion(&workers[i].done);
-	}
-	before = nic->commands[MOOR_CMD_MR_REVOKE];
-	WRITE_ONCE(nic->behave.pause, true);
-	for (i = 0; i < count; i++)
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread,
-							       &workers[i],
-							       "dereg%u", i));
-	/* All tasks wait now, behind the first task's fence. */
-	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&workers[0].done, HZ), 0);
-	WRITE_ONCE(nic->behave.pause, false);
-	fake_nic_wake(nic);
-	for (i = 0; i < count; i++) {
-		wait_for_completion(&workers[i].done);
-		KUNIT_EXPECT_EQ(test, workers[i].err,
-				i % busy_every ? 0 : -EBUSY);
-	}
-	/* One key alone, then 59 keys, 24 to a fence. */
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - before, 4);
-	for (i = 0; i < count; i += busy_every) {
-		moor_kunit_hold(workers[i].mr, 0);
-		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(workers[i].mr), 0);
-	}
-	KUNIT_EXPECT_EQ(test, moor_kunit_pinned(), 0);
-	moor_kunit_pd_free(test, pd);
-}
-
-struct leaver {
-	struct moor_dev *mdev;
-	struct list_head revs;
-	struct completion done;
-};
-
-/* Revokes keys as the driver does when a process ends. */
-static int leaver_thread(void *data)
-{
-	struct leaver *me = data;
-
-	moor_keys_revoke(me->mdev, &me->revs);
-	complete_all(&me->done);
-	return 0;
-}
-
-struct second_fence {
-	u32 before;		/* number of fences before the case */
-	u32 count;		/* keys that the second fence revokes */
-};
-
-/* The NIC pauses after the second fence, whatever else is in the ring. */
-static void pause_after_two(struct fake_nic *nic, const struct moor_cmd *cmd,
-			    struct moor_cpl *answer)
-{
-	struct second_fence *fence = nic->behave.lie_arg;
-
-	if (nic->commands[MOOR_CMD_MR_REVOKE] != fence->before + 2)
-		return;
-	fence->count = le32_to_cpu(((const struct moor_cmd_mr_revoke *)cmd)->count);
-	WRITE_ONCE(nic->behave.pause, true);
-}
-
-/*
- * A task that deregisters while many keys are revoked at once gets the next fence, and
- * shares it with some of the many keys. So there is no fence more, unless the task is
- * so quick that it sends its fence alone.
- */
-static void mr_many_keys_let_others_in(struct kunit *test)
-{
-	enum { MANY = 100 };
-	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
-	struct fake_nic *nic = moor_kunit_nic();
-	struct moor_dev *mdev = test->priv;
-	struct leaver leaver = { .mdev = mdev, .revs = LIST_HEAD_INIT(leaver.revs) };
-	struct second_fence fence = { .before = nic->commands[MOOR_CMD_MR_REVOKE] };
-	u32 i, wanted = DIV_ROUND_UP(MANY + 1, MOOR_REVOKE_MAX_KEYS);
-	struct ib_pd *pd = moor_kunit_pd(test);
-	struct worker worker = {};
-	struct ib_mr *mrs[MANY];
-
-	init_completion(&leaver.done);
-	init_completion(&worker.done);
-	worker.mr = moor_kunit_reg(pd, addr, PAGE_SIZE, addr, 0);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, worker.mr);
-	for (i = 0; i < MANY; i++) {
-		mrs[i] = moor_kunit_reg(pd, addr, PAGE_SIZE, addr, 0);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mrs[i]);
-		moor_revocation_add(&to_mmr(mrs[i])->exit, mrs[i]->lkey, &leaver.revs);
-	}
-	nic->behave.lie_arg = &fence;
-	nic->behave.lie = pause_after_two;
-	WRITE_ONCE(nic->behave.pause, true);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(leaver_thread, &leaver,
-						       "leaver"));
-	moor_kunit_wait(test, mutex_is_locked(&mdev->mrs.commit));
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(dereg_thread, &worker,
-						       "dereg"));
-	/* The worker sleeps: so its key is pending. */
-	moor_kunit_wait(test, wq_has_sleeper(&mdev->mrs.sent));
-	WRITE_ONCE(nic->behave.pause, false);
-	fake_nic_wake(nic);
-	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&worker.done, 5 * HZ), 0);
-	KUNIT_EXPECT_FALSE(test, completion_done(&leaver.done));
-	nic->behave.lie = NULL;
-	WRITE_ONCE(nic->behave.pause, false);
-	fake_nic_wake(nic);
-	wait_for_completion(&leaver.done);
-	wait_for_completion(&worker.done);
-	KUNIT_EXPECT_EQ(test, worker.err, 0);
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - fence.before,
-			wanted + (fence.count == 1));
-	for (i = 0; i < MANY; i++)
-		KUNIT_EXPECT_EQ(test, moor_kunit_dereg(mrs[i]), 0);
-	KUNIT_EXPECT_EQ(test, mdev->mrs.num_pending, 0);
-	moor_kunit_pd_free(test, pd);
-}
-
-/* A fence that fails or times out stops the device; then the pages may go. */
-static void mr_fence_fails(struct kunit *test)
-{
-	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
-	struct fake_nic *nic = moor_kunit_nic();
-	struct moor_dev *mdev = test->priv;
-
-	nic->behave.fail_opcode = MOOR_CMD_MR_REVOKE;
-	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
-	moor_region_free(test, region);
-	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
-	KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
-}
-
-static void mr_fence_times_out(struct kunit *test)
-{
-	struct moor_region *region = moor_region_new(test, ALL_RIGHTS);
-	struct moor_dev *mdev = test->priv;
-
-	mdev->cmdq.timeout_ms = 1000;
-	moor_kunit_nic()->behave.hold = true;
-	moor_region_free(test, region);
-	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
-}
-
 /* On a dead device everything can be taken down. */
 static void mr_dereg_dead(struct kunit *test)
 {
@@ -625,11 +432,6 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_read_only_memory),
 	KUNIT_CASE(mr_posted),
 	KUNIT_CASE(mr_busy),
-	KUNIT_CASE(mr_fence_before_unpin),
-	KUNIT_CASE(mr_group_commit),
-	KUNIT_CASE(mr_many_keys_let_others_in),
-	KUNIT_CASE(mr_fence_fails),
-	KUNIT_CASE(mr_fence_times_out),
 	KUNIT_CASE(mr_dereg_dead),
 	KUNIT_CASE(mr_publish_dead),
 	KUNIT_CASE(mr_exhaustion),

@@ -18,7 +18,7 @@ PAGE, MOST = 4096, 4 << 20
 
 # What it takes today, the greater of Linux 6.12 and 7.3. Instructions of Moor's own: of
 # registering one page, of several and of each of them, and of deregistering:
-ONE_PAGE, MORE_PAGES, EACH_PAGE, DEREG = 1220, 2500, 10, 1225
+ONE_PAGE, MORE_PAGES, EACH_PAGE, DEREG = 1270, 2500, 10, 1040
 # Factors: changing rights of an object of uverbs, the end of a process with many MRs of
 # deregistering one, and what Moor takes of what rxe does.
 RIGHTS, END = 1.10, 0.60

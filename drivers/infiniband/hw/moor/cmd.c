@@ -55,8 +55,9 @@ int moor_cmdq_init(struct moor_dev *mdev)
 	if (!cmdq->free_tags)
 		goto free_slots;
 	bitmap_fill(cmdq->free_tags, entries);
+	cmdq->ordinary_tags = entries;
 	if (moor_has_odp(mdev))
-		cmdq->urgent_tags = clamp(entries / 4, 1U, MOOR_CMD_URGENT);
+		cmdq->ordinary_tags -= clamp(entries / 4, 1U, MOOR_CMD_URGENT);
 
 	cmdq->ring = dma_alloc_coherent(dev, entries * MOOR_CMD_SIZE,
 					&cmdq->ring_dma, GFP_KERNEL);
@@ -200,11 +201,11 @@ static bool moor_cmd_try_tag(struct moor_dev *mdev, u32 limit, int *tag)
 static int moor_cmd_get_tag(struct moor_dev *mdev, u8 opcode)
 {
 	struct moor_cmdq *cmdq = &mdev->cmdq;
-	u32 limit = moor_cmdq_entries(cmdq);
+	u32 limit = cmdq->ordinary_tags;
 	int tag;
 
-	if (opcode != MOOR_CMD_MR_INVALIDATE)
-		limit -= cmdq->urgent_tags;
+	if (opcode == MOOR_CMD_MR_INVALIDATE)
+		limit = moor_cmdq_entries(cmdq);
 	wait_event(cmdq->tag_wait, moor_cmd_try_tag(mdev, limit, &tag));
 	return tag < limit ? tag : -EIO;
 }
@@ -335,8 +336,114 @@ static void moor_cmd_give_up(struct moor_cmdq *cmdq, struct moor_cmd_slot *slot)
 	spin_unlock_irq(&cmdq->reap_lock);
 }
 
-static int moor_cmd_errno(u8 status)
+/**
+ * moor_cmd_start - hand a command to the device
+ * @mdev: device
+ * @cmd: a command structure; its tag is filled in on the way
+ * @len: size of it
+ *
+ * moor_cmd_wait() is to follow. Only one task at a time may start several commands before
+ * it waits, and no more than moor_cmdq.ordinary_tags: the others give their tags back
+ * without needing further ones.
+ *
+ * Context: process; sleeps until a tag is free
+ *
+ * Return: the tag, for moor_cmd_wait(), or -EIO if the device is dead.
+ */
+int moor_cmd_start(struct moor_dev *mdev, const void *cmd, size_t len)
 {
+	const struct moor_cmd_hdr *hdr = cmd;
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct moor_cmd_slot *slot;
+	int tag;
+
+	might_sleep();
+	tag = moor_cmd_get_tag(mdev, hdr->opcode);
+	if (tag < 0)
+		return tag;
+	if (moor_is_dead(mdev)) {
+		moor_cmd_put_tag(cmdq, tag);
+		return -EIO;
+	}
+	slot = &cmdq->slots[tag];
+	slot->opcode = hdr->opcode;
+	moor_cmd_expect(cmdq, slot);
+	moor_cmd_issue(mdev, cmd, len, slot->tag);
+	return tag;
+}
+
+/**
+ * moor_cmd_wait - wait for a command's completion
+ * @mdev: device
+ * @tag: what moor_cmd_start() has returned, an error too
+ * @out: where the output goes on success, or NULL
+ * @out_len: bytes of it
+ *
+ * Not interruptible: a command once issued may be writing to memory that the
+ * caller would free.
+ *
+ * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
+ * answer or with the death of the device, which the time-out brings about.
+ *
+ * Return: the device's status (enum moor_cmd_status, or an unknown one), or -EIO
+ * if the device is dead.
+ */
+int moor_cmd_wait(struct moor_dev *mdev, int tag, void *out, size_t out_len)
+{
+	struct moor_cmdq *cmdq = &mdev->cmdq;
+	struct moor_cmd_slot *slot;
+	int status;
+
+	if (tag < 0)
+		return tag;
+	slot = &cmdq->slots[tag];
+	if (!moor_cmd_poll(mdev, slot))
+		moor_cmd_sleep(mdev, slot);
+	if (!moor_cmd_is_done(slot)) {
+		moor_cmd_give_up(cmdq, slot);
+		status = -EIO;
+		goto put;
+	}
+	status = slot->status;
+	if (status)
+		ibdev_dbg(&mdev->ibdev,
+			  "command %#x: status %#x, field at byte %u\n",
+			  slot->opcode, slot->status, slot->detail);
+	else if (out)
+		memcpy(out, slot->out, out_len);
+put:
+	moor_cmd_put_tag(cmdq, tag);
+	return status;
+}
+
+/**
+ * moor_cmd_status - execute a command and wait for its completion
+ * @mdev: device
+ * @cmd: a command structure
+ * @len: size of it
+ * @out: where the output goes on success, or NULL
+ * @out_len: bytes of it
+ *
+ * Context: process; sleeps, as moor_cmd_start() and moor_cmd_wait() do
+ *
+ * Return: as moor_cmd_wait().
+ */
+int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
+		    void *out, size_t out_len)
+{
+	return moor_cmd_wait(mdev, moor_cmd_start(mdev, cmd, len), out, out_len);
+}
+
+/**
+ * moor_cmd_errno - what a status of the device is to the callers of verbs
+ * @status: what moor_cmd_wait() has returned
+ *
+ * Return: 0 or an errno.
+ */
+int moor_cmd_errno(int status)
+{
+	if (status < 0)
+		return status;
 	switch (status) {
 	case MOOR_CMD_OK:
 		return 0;
@@ -359,62 +466,6 @@ static int moor_cmd_errno(u8 status)
 }
 
 /**
- * moor_cmd_status - execute a command and wait for its completion
- * @mdev: device
- * @cmd: a command structure; its tag is filled in on the way
- * @len: size of it
- * @out: where the output goes on success, or NULL
- * @out_len: bytes of it
- *
- * Not interruptible: a command once issued may be writing to memory that the
- * caller would free.
- *
- * Context: process; sleeps. Holding a mutex is allowed: the wait ends with the
- * answer or with the death of the device, which the time-out brings about.
- *
- * Return: the device's status (enum moor_cmd_status, or an unknown one), or -EIO
- * if the device is dead.
- */
-int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
-		    void *out, size_t out_len)
-{
-	const struct moor_cmd_hdr *hdr = cmd;
-	struct moor_cmdq *cmdq = &mdev->cmdq;
-	struct moor_cmd_slot *slot;
-	int tag, status;
-
-	might_sleep();
-	tag = moor_cmd_get_tag(mdev, hdr->opcode);
-	if (tag < 0)
-		return tag;
-	slot = &cmdq->slots[tag];
-	if (moor_is_dead(mdev)) {
-		status = -EIO;
-		goto put;
-	}
-	moor_cmd_expect(cmdq, slot);
-	moor_cmd_issue(mdev, cmd, len, slot->tag);
-	if (!moor_cmd_poll(mdev, slot))
-		moor_cmd_sleep(mdev, slot);
-
-	if (!moor_cmd_is_done(slot)) {
-		moor_cmd_give_up(cmdq, slot);
-		status = -EIO;
-		goto put;
-	}
-	status = slot->status;
-	if (status)
-		ibdev_dbg(&mdev->ibdev,
-			  "command %#x: status %#x, field at byte %u\n",
-			  hdr->opcode, slot->status, slot->detail);
-	else if (out)
-		memcpy(out, slot->out, out_len);
-put:
-	moor_cmd_put_tag(cmdq, tag);
-	return status;
-}
-
-/**
  * moor_cmd_exec - moor_cmd_status() for callers that need only an errno
  * @mdev: device
  * @cmd: a command structure
@@ -429,9 +480,7 @@ put:
 int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		  void *out, size_t out_len)
 {
-	int status = moor_cmd_status(mdev, cmd, len, out, out_len);
-
-	return status < 0 ? status : moor_cmd_errno(status);
+	return moor_cmd_errno(moor_cmd_status(mdev, cmd, len, out, out_len));
 }
 
 /**

@@ -309,10 +309,25 @@ int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
 }
 
 /**
- * moor_cmd_mr_revoke - take keys away and fence what they were used for
+ * moor_cmd_mr_revoke_start - take keys away and fence what they were used for
  * @mdev: device
- * @cmd: the keys, from its first entry; the rest is filled in here
- * @count: number of keys
+ * @fence: keys and their number are set; the rest is filled in here
+ *
+ * moor_cmd_mr_revoke_wait() is to follow, also on a dead device.
+ */
+void moor_cmd_mr_revoke_start(struct moor_dev *mdev, struct moor_fence *fence)
+{
+	fence->cmd.hdr.opcode = MOOR_CMD_MR_REVOKE;
+	fence->cmd.count = cpu_to_le32(fence->count);
+	fence->tag = moor_cmd_start(mdev, &fence->cmd,
+				    offsetof(typeof(fence->cmd), key) +
+				    fence->count * sizeof(fence->cmd.key[0]));
+}
+
+/**
+ * moor_cmd_mr_revoke_wait - wait until keys are taken away
+ * @mdev: device
+ * @fence: started
  * @busy: bit n: key n was refused
  *
  * A device that does not know a key has lost it, and with it the accesses that a
@@ -320,21 +335,19 @@ int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index)
  *
  * Return: 0 or an errno; -EIO on a dead device, which fences everything.
  */
-int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
-		       u32 count, u32 *busy)
+int moor_cmd_mr_revoke_wait(struct moor_dev *mdev,
+			    const struct moor_fence *fence, u32 *busy)
 {
 	struct moor_cpl_mr_revoke out;
 	int err;
 
-	cmd->hdr.opcode = MOOR_CMD_MR_REVOKE;
-	cmd->count = cpu_to_le32(count);
-	err = moor_cmd_exec(mdev, cmd, sizeof(*cmd), &out, sizeof(out));
+	err = moor_cmd_errno(moor_cmd_wait(mdev, fence->tag, &out, sizeof(out)));
 	if (err)
 		return err;
 	if (out.unknown)
 		return moor_cmd_absurd(mdev, "it has lost a key");
 	*busy = le32_to_cpu(out.busy);
-	if (*busy & ~GENMASK(count - 1, 0))
+	if (*busy & ~GENMASK(fence->count - 1, 0))
 		return moor_cmd_absurd(mdev, "it refused a key that was not named");
 	return 0;
 }

@@ -103,6 +103,7 @@ struct moor_cmd_slot {
 	bool done;		/* store-release by the task that reaps its completion */
 	u16 tag;		/* of its last use; under reap_lock */
 	bool asleep;		/* counted in sleepers; under reap_lock */
+	u8 opcode;		/* for the log */
 	u8 status;
 	u32 detail;
 	u8 out[sizeof_field(struct moor_cpl, out)];
@@ -119,7 +120,8 @@ struct moor_cmd_slot {
  *	of its uses: a repeated answer is not taken for the answer to the slot's
  *	next command
  * @free_tags: bit n: @slots[n] is free
- * @urgent_tags: number of last tags kept for invalidations, which reclaim waits for
+ * @ordinary_tags: tags below this are for all commands; those above are kept for
+ *	invalidations, which reclaim waits for
  * @tag_wait: tasks that wait for a free tag
  * @issue_lock: protects @producer, the entry behind it and doorbell slot 0
  * @producer: free-running index of the next command
@@ -140,7 +142,7 @@ struct moor_cmdq {
 	u32 log_size;
 	struct moor_cmd_slot *slots;
 	unsigned long *free_tags;
-	u32 urgent_tags;
+	u32 ordinary_tags;
 	wait_queue_head_t tag_wait;
 	spinlock_t issue_lock;	/* protects producer, entry, doorbell */
 	u32 producer;
@@ -359,8 +361,11 @@ int moor_cmdq_init(struct moor_dev *mdev);
 void moor_cmdq_destroy(struct moor_dev *mdev);
 void moor_cmdq_abort(struct moor_dev *mdev);
 irqreturn_t moor_cmd_interrupt(int irq, void *data);
+int moor_cmd_start(struct moor_dev *mdev, const void *cmd, size_t len);
+int moor_cmd_wait(struct moor_dev *mdev, int tag, void *out, size_t out_len);
 int moor_cmd_status(struct moor_dev *mdev, const void *cmd, size_t len,
 		    void *out, size_t out_len);
+int moor_cmd_errno(int status);
 int moor_cmd_exec(struct moor_dev *mdev, const void *cmd, size_t len,
 		  void *out, size_t out_len);
 
@@ -391,8 +396,9 @@ int moor_cmd_detach_filter(struct moor_dev *mdev, u32 qpn,
 int moor_cmd_set_gid(struct moor_dev *mdev, u16 index, u8 type, u16 vlan,
 		     const u8 *smac, const union ib_gid *gid);
 int moor_cmd_clear_gid(struct moor_dev *mdev, u16 index);
-int moor_cmd_mr_revoke(struct moor_dev *mdev, struct moor_cmd_mr_revoke *cmd,
-		       u32 count, u32 *busy);
+void moor_cmd_mr_revoke_start(struct moor_dev *mdev, struct moor_fence *fence);
+int moor_cmd_mr_revoke_wait(struct moor_dev *mdev,
+			    const struct moor_fence *fence, u32 *busy);
 int moor_cmd_mr_invalidate(struct moor_dev *mdev, u32 key, u64 addr,
 			   u64 length);
 void moor_cmd_page_response(struct moor_dev *mdev, u32 token, bool resolved);

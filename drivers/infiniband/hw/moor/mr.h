@@ -8,6 +8,7 @@
 
 #include <linux/cache.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/siphash.h>
@@ -15,6 +16,7 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/moor_user_ioctl_cmds.h>
+#include <moor/moor_cmd.h>
 #include <moor/moor_hw.h>
 
 struct moor_dev;
@@ -119,33 +121,55 @@ struct moor_keys {
 
 /**
  * struct moor_revocation - a key on its way out
- * @list: entry in the caller's list, then in that of pending keys, then in a fence's
+ * @list: entry in the caller's list
+ * @pending: entry in the list of keys that were handed over
  * @key: of an MR or a window
  * @done: a fence for the key is over
  * @busy: the fence refused the key: a window is bound. Valid once @done
  */
 struct moor_revocation {
 	struct list_head list;
+	struct llist_node pending;
 	u32 key;
 	bool done;
 	bool busy;
 };
 
+#define MOOR_FENCES_AT_ONCE	4U
+#define MOOR_BATCH_KEYS		(MOOR_FENCES_AT_ONCE * MOOR_REVOKE_MAX_KEYS)
+
+/**
+ * struct moor_fence - an MR_REVOKE under way
+ * @cmd: the command; what has no key in it is zero or left over
+ * @revs: revocations of its keys, in the same order
+ * @count: of the keys
+ * @tag: of the command
+ */
+struct moor_fence {
+	struct moor_cmd_mr_revoke cmd;
+	struct moor_revocation *revs[MOOR_REVOKE_MAX_KEYS];
+	u32 count;
+	int tag;
+};
+
 /**
  * struct moor_mr_table - the context table and its fences (HWI 6)
  * @entries: BAR2, write-combining
- * @pending_lock: protects @pending and @num_pending
- * @pending: revocations not yet sent
- * @num_pending: of @pending
- * @commit: held by the task that sends the pending revocations
+ * @pending: revocations that were handed over, the last one first
+ * @num_pending: how many were handed over and not yet sent; only how well fences are
+ *	filled depends on it
+ * @commit: held by the task that sends; protects @unsent and @fences
+ * @unsent: revocations taken from @pending, the first one first
+ * @fences: those under way
  * @sent: tasks wait here until their revocations are done, or to get @commit and send
  */
 struct moor_mr_table {
 	struct moor_mr_context __iomem *entries;
-	spinlock_t pending_lock;	/* protects pending, num_pending; a leaf */
-	struct list_head pending;
-	u32 num_pending;
+	struct llist_head pending;
+	atomic_t num_pending;
 	struct mutex commit;		/* held by the task that sends */
+	struct llist_node *unsent;
+	struct moor_fence fences[MOOR_FENCES_AT_ONCE];
 	wait_queue_head_t sent;
 };
 

@@ -25,8 +25,8 @@ int moor_mr_table_init(struct moor_dev *mdev)
 {
 	struct moor_mr_table *mrs = &mdev->mrs;
 
-	spin_lock_init(&mrs->pending_lock);
-	INIT_LIST_HEAD(&mrs->pending);
+	init_llist_head(&mrs->pending);
+	atomic_set(&mrs->num_pending, 0);
 	mutex_init(&mrs->commit);
 	init_waitqueue_head(&mrs->sent);
 	mrs->entries = ioremap_wc(pci_resource_start(mdev->pdev, MOOR_BAR_MR),
@@ -139,65 +139,100 @@ void moor_fast_publish(struct moor_dev *mdev, u32 key, u32 pdn, u32 max_pages)
 			    &body);
 }
 
-/* Take as many of the pending keys as a command holds, the longest waiting first. */
-static u32 moor_revoke_collect(struct moor_mr_table *mrs,
-			       struct list_head *batch,
-			       struct moor_cmd_mr_revoke *cmd)
+/* The revocation that was handed over first, of those that have not been sent. */
+static struct moor_revocation *moor_revoke_next(struct moor_mr_table *mrs)
 {
-	struct moor_revocation *rev, *next;
+	struct llist_node *first = mrs->unsent;
+
+	if (!first)
+		first = llist_reverse_order(llist_del_all(&mrs->pending));
+	if (!first)
+		return NULL;
+	mrs->unsent = first->next;
+	return llist_entry(first, struct moor_revocation, pending);
+}
+
+/* Take as many keys as a command holds, and start it. */
+static u32 moor_fence_start(struct moor_dev *mdev, struct moor_fence *fence)
+{
+	struct moor_mr_table *mrs = &mdev->mrs;
+	struct moor_revocation *rev;
 	u32 count = 0;
 
-	spin_lock(&mrs->pending_lock);
-	list_for_each_entry_safe(rev, next, &mrs->pending, list) {
-		if (count == MOOR_REVOKE_MAX_KEYS)
+	while (count < MOOR_REVOKE_MAX_KEYS) {
+		rev = moor_revoke_next(mrs);
+		if (!rev)
 			break;
-		cmd->key[count++] = cpu_to_le32(rev->key);
-		list_move_tail(&rev->list, batch);
+		fence->cmd.key[count] = cpu_to_le32(rev->key);
+		fence->revs[count++] = rev;
 	}
-	mrs->num_pending -= count;
-	spin_unlock(&mrs->pending_lock);
+	fence->count = count;
+	if (count) {
+		atomic_sub(count, &mrs->num_pending);
+		moor_cmd_mr_revoke_start(mdev, fence);
+	}
 	return count;
 }
 
 /*
- * Send one fence for a batch of pending keys. A device whose fence fails is stopped,
- * which fences too. In both cases the memory of keys that were not refused may be
- * unpinned afterwards; the entries of such keys are cleared.
+ * A device whose fence fails is stopped, which fences too. In both cases the memory of
+ * keys that were not refused may be unpinned afterwards; the entries of such keys are
+ * cleared.
  */
-static void moor_revoke_batch(struct moor_dev *mdev)
+static void moor_fence_finish(struct moor_dev *mdev, struct moor_fence *fence)
 {
-	struct moor_cmd_mr_revoke cmd = {};
-	struct moor_revocation *rev, *next;
-	LIST_HEAD(batch);
-	u32 count, busy = 0, i = 0;
+	struct moor_revocation *rev;
+	u32 busy = 0, i;
 
-	lockdep_assert_held(&mdev->mrs.commit);
-	count = moor_revoke_collect(&mdev->mrs, &batch, &cmd);
-	if (moor_cmd_mr_revoke(mdev, &cmd, count, &busy)) {
+	if (moor_cmd_mr_revoke_wait(mdev, fence, &busy)) {
 		moor_hw_kill(mdev, "a fence failed");
 		busy = 0;
 	}
-
-	list_for_each_entry(rev, &batch, list) {
-		rev->busy = busy & BIT(i++);
+	for (i = 0; i < fence->count; i++) {
+		rev = fence->revs[i];
+		rev->busy = busy & BIT(i);
 		if (!rev->busy && !moor_is_dead(mdev))
 			writeq(0, moor_mr_entry(mdev, rev->key));
 	}
+}
+
+/*
+ * Send the keys that are pending, or the first of many. A process that leaves has more
+ * than a command holds: so several commands are under way before one is waited for.
+ */
+static void moor_revoke_batch(struct moor_dev *mdev)
+{
+	struct moor_mr_table *mrs = &mdev->mrs;
+	u32 most = min(MOOR_FENCES_AT_ONCE, mdev->cmdq.ordinary_tags);
+	u32 count = MOOR_REVOKE_MAX_KEYS, sent = 0, i, j;
+
+	lockdep_assert_held(&mrs->commit);
+	/* A fence that is not full has taken all; keys that come now share the next. */
+	while (count == MOOR_REVOKE_MAX_KEYS && sent < most) {
+		count = moor_fence_start(mdev, &mrs->fences[sent]);
+		if (count)
+			sent++;
+	}
+	for (i = 0; i < sent; i++)
+		moor_fence_finish(mdev, &mrs->fences[i]);
 	/*
 	 * Empty the write-combining buffer: a late zero would take the index's
 	 * next key away.
 	 */
 	wmb();
-	list_for_each_entry_safe(rev, next, &batch, list)
-		/* Pairs with moor_revoke_wait(): the waiter returns, and @rev may go. */
-		smp_store_release(&rev->done, true);
+	for (i = 0; i < sent; i++)
+		for (j = 0; j < mrs->fences[i].count; j++)
+			/* Pairs with moor_revoke_wait(): the waiter returns, its key may go. */
+			smp_store_release(&mrs->fences[i].revs[j]->done, true);
 }
 
 /* Tasks that find the mutex taken sleep on @sent until another task unlocks it. */
 static void moor_commit_unlock(struct moor_mr_table *mrs)
 {
 	mutex_unlock(&mrs->commit);
-	wake_up_all(&mrs->sent);
+	/* wq_has_sleeper() has the barrier between the mutex and the look for tasks. */
+	if (wq_has_sleeper(&mrs->sent))
+		wake_up_all(&mrs->sent);
 }
 
 /**
@@ -212,23 +247,14 @@ void moor_keys_wait_sent(struct moor_dev *mdev)
 	moor_commit_unlock(&mdev->mrs);
 }
 
-/*
- * Hand over as many keys as fill the fence that takes the last of them, and no more:
- * the next task then waits for that fence, not for all keys of this task, and a fence
- * that is shared costs no additional one.
- */
-static struct moor_revocation *moor_revoke_hand_over(struct moor_mr_table *mrs,
-						     struct list_head *revs)
+/* Returns how many keys were pending with this one. */
+static u32 moor_revoke_hand_over(struct moor_mr_table *mrs,
+				 struct moor_revocation *rev)
 {
-	struct moor_revocation *rev;
+	u32 pending = atomic_inc_return(&mrs->num_pending);
 
-	spin_lock(&mrs->pending_lock);
-	do {
-		rev = list_first_entry(revs, struct moor_revocation, list);
-		list_move_tail(&rev->list, &mrs->pending);
-	} while (++mrs->num_pending % MOOR_REVOKE_MAX_KEYS && !list_empty(revs));
-	spin_unlock(&mrs->pending_lock);
-	return rev;
+	llist_add(&rev->pending, &mrs->pending);
+	return pending;
 }
 
 /* Keys are sent in order: when @last is done, so are all handed over before it. */
@@ -262,12 +288,23 @@ static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last
  * are done returns without the mutex, or it would be in the way of the next sender. If
  * a key was not busy, its entry is cleared and no access is under way. If it was busy,
  * a window is bound, and nothing has changed for the key.
+ *
+ * As many keys are handed over as fill the batch that takes the last of them, and no
+ * more: the next task then waits for that batch, not for all keys of this task, and a
+ * fence that is shared costs no additional one.
  */
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
+	struct moor_revocation *rev, *next;
+	bool full;
+
 	might_lock(&mdev->mrs.commit);
-	while (!list_empty(revs))
-		moor_revoke_wait(mdev, moor_revoke_hand_over(&mdev->mrs, revs));
+	list_for_each_entry_safe(rev, next, revs, list) {
+		list_del(&rev->list);
+		full = moor_revoke_hand_over(&mdev->mrs, rev) % MOOR_BATCH_KEYS == 0;
+		if (full || list_empty(revs))
+			moor_revoke_wait(mdev, rev);
+	}
 }
 
 /**
@@ -280,10 +317,10 @@ void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
  */
 int moor_key_revoke(struct moor_dev *mdev, u32 key)
 {
-	struct moor_revocation rev;
-	LIST_HEAD(revs);
+	struct moor_revocation rev = { .key = key };
 
-	moor_revocation_add(&rev, key, &revs);
-	moor_keys_revoke(mdev, &revs);
+	might_lock(&mdev->mrs.commit);
+	moor_revoke_hand_over(&mdev->mrs, &rev);
+	moor_revoke_wait(mdev, &rev);
 	return rev.busy ? -EBUSY : 0;
 }
