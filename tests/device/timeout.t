@@ -55,7 +55,7 @@ def unanswered(where, made, call, commands, errno):
             fault.arm()
             verbs.start(call)
             if call == "dereg" and fault.rule.endswith("after 0"):
-                guest.ok(guest.wait_for(lambda: "moor_cmd_exec" in guest.read(
+                guest.ok(guest.wait_for(lambda: "moor_cmd_wait" in guest.read(
                     f"/proc/{verbs.process.pid}/stack")) and guest.pinned_pages() == held,
                          f"{name}: meanwhile its pages stay pinned")
             err = verbs.result()

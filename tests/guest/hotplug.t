@@ -60,7 +60,7 @@ def fall_silent(address):
         held = guest.pinned_pages() - pins
         process.kill()
         waiting = guest.wait_for(
-            lambda: "moor_cmd_exec" in guest.read(f"/proc/{process.pid}/stack"))
+            lambda: "moor_cmd_wait" in guest.read(f"/proc/{process.pid}/stack"))
         guest.ok(waiting and held and guest.pinned_pages() - pins == held,
                  "silent device: pages stay pinned while a fence is under way")
         guest.ok(guest.wait_for(lambda: guest.pinned_pages() == pins, 60),
