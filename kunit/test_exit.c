@@ -136,7 +136,7 @@ static void exit_windows_younger(struct kunit *test)
 	leaver_register(leaver, MANY);
 	leaver_windows(leaver, MANY);
 	leaver_bind(leaver, MANY);
-	KUNIT_EXPECT_EQ(test, leaver_close(leaver), fences(2 * MANY));
+	KUNIT_EXPECT_EQ(test, leaver_close(leaver), 2 * fences(MANY));
 }
 
 static void exit_windows_older(struct kunit *test)
@@ -151,8 +151,21 @@ static void exit_windows_older(struct kunit *test)
 	/* Where each key has its own fence, each MR is found busy once. */
 	if (fences(MANY) == MANY)
 		taken -= MANY;
-	KUNIT_EXPECT_EQ(test, taken, fences(2 * MANY));
+	KUNIT_EXPECT_EQ(test, taken, 2 * fences(MANY));
 	KUNIT_EXPECT_FALSE(test, moor_is_dead(test->priv));
+}
+
+/* A device may execute commands in any order (HWI CMD-4): none relies on another. */
+static void exit_windows_any_order(struct kunit *test)
+{
+	const u32 count = 2 * MOOR_REVOKE_MAX_KEYS;
+	struct leaver *leaver = leaver_open(test);
+
+	leaver_register(leaver, count);
+	leaver_windows(leaver, count);
+	leaver_bind(leaver, count);
+	moor_kunit_nic()->behave.reverse = true;
+	KUNIT_EXPECT_EQ(test, leaver_close(leaver), 2 * fences(count));
 }
 
 /* A device that calls an MR busy without a window is stopped, not waited for. */
@@ -221,6 +234,7 @@ static struct kunit_case exit_cases[] = {
 	KUNIT_CASE(exit_shares_fences),
 	KUNIT_CASE(exit_windows_younger),
 	KUNIT_CASE(exit_windows_older),
+	KUNIT_CASE(exit_windows_any_order),
 	KUNIT_CASE(exit_held_for_nothing),
 	KUNIT_CASE(exit_held_for_windows_gone),
 	KUNIT_CASE(exit_busy_window),

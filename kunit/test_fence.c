@@ -173,24 +173,31 @@ static void leaver_free(struct kunit *test, struct leaver *leaver)
 	KUNIT_EXPECT_EQ(test, atomic_read(&leaver->mdev->mrs.num_pending), 0);
 }
 
-static const u32 ordinary_tags[] = { 1, 3, 16 };
+static const struct leaving {
+	u32 tags;
+	u32 keys;	/* of which the last batch is more than the tags are for, or not */
+} leaving[] = {
+	{ 1, 72 }, { 1, 250 }, { 3, 90 }, { 3, 250 }, { 16, 250 },
+};
 
-static void ordinary_tags_desc(const u32 *tags, char *desc)
+static void leaving_desc(const struct leaving *leaving, char *desc)
 {
-	sprintf(desc, "%u tags", *tags);
+	sprintf(desc, "%u keys, %u tags", leaving->keys, leaving->tags);
 }
 
-KUNIT_ARRAY_PARAM(ordinary_tags, ordinary_tags, ordinary_tags_desc);
+KUNIT_ARRAY_PARAM(leaving, leaving, leaving_desc);
 
 /*
  * The keys of a process that leaves: full fences, AT_ONCE of them under way at a time; with
- * few tags fewer, as a task that has all of them would wait for itself.
+ * few tags fewer, as a task that has all of them would wait for itself. All are done when
+ * the last one is.
  */
 static void fence_leaver(struct kunit *test)
 {
-	enum { MANY = 250, AT_ONCE = 4 };
-	const u32 tags = *(const u32 *)test->param_value;
+	enum { AT_ONCE = 4 };
+	const struct leaving *leaving = test->param_value;
 	unsigned long addr = moor_kunit_mmap(test, PAGE_SIZE, true);
+	u32 wanted = DIV_ROUND_UP(leaving->keys, MOOR_REVOKE_MAX_KEYS);
 	struct fake_nic *nic = moor_kunit_nic();
 	struct moor_dev *mdev = test->priv;
 	u32 usual = mdev->cmdq.ordinary_tags;
@@ -198,22 +205,27 @@ static void fence_leaver(struct kunit *test)
 	struct fence_watch watch = {};
 	struct leaver *leaver;
 
-	leaver = leaver_new(test, pd, addr, MANY);
+	leaver = leaver_new(test, pd, addr, leaving->keys);
 	watch_begin(test, &watch);
-	mdev->cmdq.ordinary_tags = tags;
-	leaver_thread(leaver);
+	mdev->cmdq.ordinary_tags = leaving->tags;
+	/* The first answer comes when a task that waits for answers has sent what it may. */
+	WRITE_ONCE(nic->behave.pause, true);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(leaver_thread, leaver,
+						       "leaver"));
+	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&leaver->done, HZ), 0);
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	wait_for_completion(&leaver->done);
 	mdev->cmdq.ordinary_tags = usual;
 	nic->behave.lie = NULL;
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - watch.before,
-			DIV_ROUND_UP(MANY, MOOR_REVOKE_MAX_KEYS));
-	KUNIT_EXPECT_EQ(test, watch.most, min(tags, AT_ONCE));
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - watch.before, wanted);
+	KUNIT_EXPECT_EQ(test, watch.most, min(leaving->tags, AT_ONCE));
 	leaver_free(test, leaver);
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - watch.before,
-			DIV_ROUND_UP(MANY, MOOR_REVOKE_MAX_KEYS));
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_MR_REVOKE] - watch.before, wanted);
 	moor_kunit_pd_free(test, pd);
 }
 
-/* One of several fences that are under way fails: the device is stopped, all is let go. */
+/* The second of several fences fails: the device is stopped, and all is let go. */
 static void fence_leaver_fails(struct kunit *test)
 {
 	enum { MANY = 100 };
@@ -226,7 +238,9 @@ static void fence_leaver_fails(struct kunit *test)
 	leaver = leaver_new(test, pd, addr, MANY);
 	nic->behave.fail_opcode = MOOR_CMD_MR_REVOKE;
 	nic->behave.fail_status = MOOR_CMD_BAD_PARAM;
+	nic->behave.fail_after = 1;
 	leaver_thread(leaver);
+	KUNIT_EXPECT_EQ(test, nic->behave.fail_after, 0);
 	KUNIT_EXPECT_TRUE(test, moor_is_dead(mdev));
 	KUNIT_EXPECT_EQ(test, bitmap_weight(mdev->cmdq.free_tags, 1U << mdev->cmdq.log_size),
 			1U << mdev->cmdq.log_size);
@@ -312,7 +326,7 @@ static void fence_times_out(struct kunit *test)
 static struct kunit_case fence_cases[] = {
 	KUNIT_CASE(fence_before_unpin),
 	KUNIT_CASE(fence_is_shared),
-	KUNIT_CASE_PARAM(fence_leaver, ordinary_tags_gen_params),
+	KUNIT_CASE_PARAM(fence_leaver, leaving_gen_params),
 	KUNIT_CASE(fence_leaver_fails),
 	KUNIT_CASE(fence_leaver_lets_others_in),
 	KUNIT_CASE(fence_fails),

@@ -242,7 +242,8 @@ moor_reg_user_mr_dmabuf_op(struct ib_pd *ibpd, u64 offset, u64 length,
  * A process closes its context, or the device leaves it. The core is about to destroy
  * the process's objects one by one, and no other task uses them (hw_destroy_rwsem is
  * held): so their keys are taken away together, many to a fence (HWI 6.5). Windows go
- * first, or they would make their MRs busy. A key that is busy all the same is revoked
+ * first, or they would make their MRs busy, and are waited for, as the fences of a list
+ * may be done in any order (HWI CMD-34). A key that is busy all the same is revoked
  * again when its object is destroyed.
  */
 static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
@@ -269,8 +270,8 @@ static inline void moor_ufile_hw_cleanup(struct ib_uverbs_file *ufile)
 			moor_revocation_add(&mr->exit, mr->key, &mrs);
 		}
 	}
-	list_splice_tail(&mrs, &mws);
 	moor_keys_revoke(mdev, &mws);
+	moor_keys_revoke(mdev, &mrs);
 }
 
 /* uverbs uses create_cq on its write() path and create_user_cq on ioctl(). */

@@ -222,7 +222,7 @@ struct moor_registration {
 /**
  * struct moor_mr - a memory region
  * @ibmr: the core's; its iova and length are the core's business
- * @reg: what the MR stands for; changes under the lock of &moor_dev.keys, and only
+ * @reg: what the MR stands for; changes under moor_key_lock(), and only
  *	while the core has the MR locked for writing
  * @key: lkey and rkey
  * @uctx: context of the process that registered the memory, or NULL

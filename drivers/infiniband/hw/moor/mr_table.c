@@ -236,7 +236,7 @@ static void moor_commit_unlock(struct moor_mr_table *mrs)
 }
 
 /**
- * moor_keys_wait_sent - wait until the fence under way is over
+ * moor_keys_wait_sent - wait until the fences under way are over
  * @mdev: device
  *
  * Context: also in reclaim
@@ -247,14 +247,30 @@ void moor_keys_wait_sent(struct moor_dev *mdev)
 	moor_commit_unlock(&mdev->mrs);
 }
 
-/* Returns how many keys were pending with this one. */
-static u32 moor_revoke_hand_over(struct moor_mr_table *mrs,
-				 struct moor_revocation *rev)
+/*
+ * Hand over, at once, as many keys as fill the batch that takes the last of them. So the
+ * next task waits for that batch, not for all keys of this task, and a fence that is
+ * shared costs no additional one, as far as it is known what else is pending.
+ */
+static struct moor_revocation *moor_revoke_hand_over(struct moor_mr_table *mrs,
+						     struct list_head *revs)
 {
-	u32 pending = atomic_inc_return(&mrs->num_pending);
+	u32 room = MOOR_BATCH_KEYS -
+		   atomic_read(&mrs->num_pending) % MOOR_BATCH_KEYS;
+	struct llist_node *first = NULL, *last = NULL;
+	struct moor_revocation *rev;
+	u32 count = 0;
 
-	llist_add(&rev->pending, &mrs->pending);
-	return pending;
+	do {
+		rev = list_first_entry(revs, struct moor_revocation, list);
+		list_del(&rev->list);
+		rev->pending.next = first;
+		first = &rev->pending;
+		last = last ?: first;
+	} while (++count < room && !list_empty(revs));
+	atomic_add(count, &mrs->num_pending);
+	llist_add_batch(first, last, &mrs->pending);
+	return rev;
 }
 
 /* Keys are sent in order: when @last is done, so are all handed over before it. */
@@ -289,22 +305,13 @@ static void moor_revoke_wait(struct moor_dev *mdev, struct moor_revocation *last
  * a key was not busy, its entry is cleared and no access is under way. If it was busy,
  * a window is bound, and nothing has changed for the key.
  *
- * As many keys are handed over as fill the batch that takes the last of them, and no
- * more: the next task then waits for that batch, not for all keys of this task, and a
- * fence that is shared costs no additional one.
+ * The fences of keys of one call may be done in any order.
  */
 void moor_keys_revoke(struct moor_dev *mdev, struct list_head *revs)
 {
-	struct moor_revocation *rev, *next;
-	bool full;
-
 	might_lock(&mdev->mrs.commit);
-	list_for_each_entry_safe(rev, next, revs, list) {
-		list_del(&rev->list);
-		full = moor_revoke_hand_over(&mdev->mrs, rev) % MOOR_BATCH_KEYS == 0;
-		if (full || list_empty(revs))
-			moor_revoke_wait(mdev, rev);
-	}
+	while (!list_empty(revs))
+		moor_revoke_wait(mdev, moor_revoke_hand_over(&mdev->mrs, revs));
 }
 
 /**
@@ -320,7 +327,8 @@ int moor_key_revoke(struct moor_dev *mdev, u32 key)
 	struct moor_revocation rev = { .key = key };
 
 	might_lock(&mdev->mrs.commit);
-	moor_revoke_hand_over(&mdev->mrs, &rev);
+	atomic_inc(&mdev->mrs.num_pending);
+	llist_add(&rev.pending, &mdev->mrs.pending);
 	moor_revoke_wait(mdev, &rev);
 	return rev.busy ? -EBUSY : 0;
 }
