@@ -124,13 +124,19 @@ static int hog_run(void *data)
 	return 0;
 }
 
-void paged_hog_start(struct kunit *test, struct paged_hog *hog)
+/* As paged_hog_start(), but does not wait until the thread has the lock. */
+void paged_hog_queue(struct kunit *test, struct paged_hog *hog)
 {
 	hog->mm = current->mm;
 	init_completion(&hog->begun);
 	init_completion(&hog->over);
 	init_completion(&hog->gone);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(hog_run, hog, "hog"));
+}
+
+void paged_hog_start(struct kunit *test, struct paged_hog *hog)
+{
+	paged_hog_queue(test, hog);
 	wait_for_completion(&hog->begun);
 }
 

@@ -64,6 +64,7 @@ u32 paged_invalidations(void);
 void paged_expect_nodes(struct paged *paged, u32 nodes);
 int paged_rereg(struct paged *paged, int flags, u64 start, u64 length,
 		u64 iova, int access);
+void paged_hog_queue(struct kunit *test, struct paged_hog *hog);
 void paged_hog_start(struct kunit *test, struct paged_hog *hog);
 void paged_hog_stop(struct paged_hog *hog);
 unsigned long paged_map(struct kunit *test, const struct file_operations *ops,

@@ -89,6 +89,33 @@ static void odp_stuck_again(struct kunit *test)
 	stuck(paged, PAGE_SIZE + 1);
 }
 
+/*
+ * A task waits for mmap_lock to change mappings. Its turn has come, but it has not run
+ * yet: it is let pass, and the prefetch is not given up. On more processors than one, the
+ * task may be through before the prefetch begins.
+ */
+static void odp_lets_pass(struct kunit *test)
+{
+	struct paged *paged = paged_open(test);
+	struct mm_struct *mm = current->mm;
+	struct paged_hog hog;
+
+	KUNIT_EXPECT_EQ(test, paged_ask(paged, IOVA, 1, TO_WRITE), MOOR_PAGE_RESOLVED);
+	mmap_read_lock(mm);
+	paged_hog_queue(test, &hog);
+	moor_kunit_wait(test, mmap_lock_is_contended(mm));
+	complete(&hog.over);
+	/* Who wakes up does not take the processor from this thread. */
+	sched_set_fifo(current);
+	mmap_read_unlock(mm);
+	KUNIT_EXPECT_EQ(test, paged_advise(paged, paged->mr->lkey, IOVA, LENGTH,
+					   PREFETCH_WRITE, FLUSH), 0);
+	sched_set_normal(current, 0);
+	wait_for_completion(&hog.gone);
+	KUNIT_EXPECT_EQ(test, paged_touch(paged, IOVA + LENGTH - 1, true), 0);
+	paged_close(paged);
+}
+
 struct last_worker {
 	struct work_struct work;
 	struct moor_fault_queue *queue;
@@ -435,6 +462,7 @@ static struct kunit_case odp_waits_cases[] = {
 	KUNIT_CASE(odp_stuck_long),
 	KUNIT_CASE(odp_stuck_again),
 	KUNIT_CASE(odp_stuck_rereg),
+	KUNIT_CASE(odp_lets_pass),
 	KUNIT_CASE(odp_reset),
 	KUNIT_CASE(odp_drain_is_waited_for),
 	KUNIT_CASE(odp_last_worker),

@@ -44,7 +44,7 @@ static bool prefetched(unsigned long long pages)
 {
 	int i;
 
-	for (i = 0; i < 2000 && paged_counts().prefetched < pages; i++)
+	for (i = 0; i < 100 && paged_counts().prefetched < pages; i++)
 		poll(NULL, 0, 10);
 	return paged_counts().prefetched == pages;
 }

@@ -19,6 +19,7 @@
  * mapped for DMA without the mutex that invalidations take.
  */
 
+#include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/hmm.h>
 #include <linux/memcontrol.h>
@@ -29,7 +30,10 @@
 #include "moor.h"
 #include "trace.h"
 
-/* Attempts, when other tasks get in the way, before the device is left to ask again. */
+/*
+ * Attempts, when other tasks get in the way, before the device is left to ask again.
+ * Between them are pauses of 65 ms.
+ */
 #define MOOR_ODP_TRIES	16
 
 /*
@@ -289,12 +293,19 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
 	if (!odp->dead)
 		served = moor_odp_map_locked(odp, start, end, write, fresh);
 	mutex_unlock(&odp->lock);
-	if (served == -EBUSY) {
-		/* Wait for a writer that may have been in the way, without odp->lock. */
-		mmap_read_lock(odp->mm);
-		mmap_read_unlock(odp->mm);
-	}
 	return served;
+}
+
+/*
+ * Wait for a writer that may have been in the way, without odp->lock. A writer that is
+ * about to wake up keeps mmap_read_trylock() out, but not mmap_read_lock(). So having had
+ * the lock says nothing about this writer: it needs time, which a busy processor takes.
+ */
+static void moor_odp_let_pass(struct moor_odp *odp, int try)
+{
+	mmap_read_lock(odp->mm);
+	mmap_read_unlock(odp->mm);
+	fsleep(BIT(try));
 }
 
 /**
@@ -327,8 +338,11 @@ long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 	memcg = get_mem_cgroup_from_mm(odp->mm);
 	before = set_active_memcg(memcg);
 	served = moor_odp_listen(odp) ?: -EBUSY;
-	for (try = 0; served == -EBUSY && try < MOOR_ODP_TRIES; try++)
+	for (try = 0; served == -EBUSY && try < MOOR_ODP_TRIES; try++) {
 		served = moor_odp_try_map(odp, start, end, write, fresh);
+		if (served == -EBUSY)
+			moor_odp_let_pass(odp, try);
+	}
 	set_active_memcg(before);
 	mem_cgroup_put(memcg);
 	/* mmput() of the last reference would tear the address space down here. */
