@@ -32,7 +32,7 @@
 
 /*
  * Attempts, when other tasks get in the way, before the device is left to ask again.
- * Between them are pauses of 65 ms.
+ * The pauses after them are 65 ms in all.
  */
 #define MOOR_ODP_TRIES	16
 
@@ -299,7 +299,7 @@ static long moor_odp_try_map(struct moor_odp *odp, u64 start, u64 end,
 /*
  * Wait for a writer that may have been in the way, without odp->lock. A writer that is
  * about to wake up keeps mmap_read_trylock() out, but not mmap_read_lock(). So having had
- * the lock says nothing about this writer: it needs time, which a busy processor takes.
+ * the lock says nothing about this writer, which needs time to run.
  */
 static void moor_odp_let_pass(struct moor_odp *odp, int try)
 {
