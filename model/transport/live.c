@@ -111,7 +111,9 @@ static void scan_likely(struct nic *nic, bool brief)
 void live_scan(struct nic *nic)
 {
 	struct live_sqs *live = nic->live;
-	bool brief = live->idle && live->idle <= BRIEF_PASSES;
+	/* What is ready before the scan has not been found by it, and may last long. */
+	bool brief = live->idle && live->idle <= BRIEF_PASSES &&
+		     !nic->qps->ready.first;
 
 	if (live->count <= FEW) {
 		live_scan_all(nic);

@@ -142,6 +142,34 @@ static void test_brief(void)
 	settle(g);
 }
 
+/*
+ * A QP has work that goes on from pass to pass, and rang once. Those that ring meanwhile
+ * are seen as soon as beside a QP that rings each time.
+ */
+static void test_long_work(void)
+{
+	unsigned int most = 0, i;
+	struct moor_cqe cqe;
+
+	for (i = 2; i < NUM; i++) {
+		unsigned int n = 0;
+
+		qp_make_ready(g->nic, nic_qp(1));
+		g->nic->live->idle = 1;
+		post(i * 263 % NUM);
+		do {
+			live_scan(g->nic);
+			n++;
+		} while (nic_qp(i * 263 % NUM)->list != &g->nic->qps->ready &&
+			 n < 2 * NUM);
+		most = n > most ? n : most;
+		settle(g);
+		while (poll_cq(g, &cq, &cqe))
+			;
+	}
+	ok(most <= BUSY_PASSES, "beside one whose work goes on: in pass %u at the latest", most);
+}
+
 static void test_others(void)
 {
 	struct moor_cmd_destroy_qp cmd = {
@@ -187,6 +215,7 @@ int main(void)
 	start(NUM);
 	test_order();
 	test_brief();
+	test_long_work();
 	test_others();
 	guest_stop(g);
 	return done();
