@@ -70,17 +70,25 @@ bool responder_waits(struct nic *nic, struct qp *qp, uint32_t psn,
 	return waits(nic, qp, &qp->resp.half, psn, s, end, syndrome);
 }
 
-void parking_hold_peer(struct nic *nic, struct qp *qp)
+/* The other end of the connection. A QP that names another one is none. */
+static struct qp *find_peer(struct nic *nic, const struct qp *qp)
 {
 	struct qp *peer = qp_find(nic, qp->dest_qpn);
 
-	if (peer && peer->dest_qpn == qp->qpn)
+	return peer && peer->dest_qpn == qp->qpn ? peer : NULL;
+}
+
+void parking_hold_peer(struct nic *nic, struct qp *qp)
+{
+	struct qp *peer = find_peer(nic, qp);
+
+	if (peer)
 		peer->req.held = true;
 }
 
-void parking_let_peer_go(struct nic *nic, struct qp *qp)
+static void let_peer_go(struct nic *nic, const struct qp *qp)
 {
-	struct qp *peer = qp_find(nic, qp->dest_qpn);
+	struct qp *peer = find_peer(nic, qp);
 
 	if (!peer || !peer->req.held)
 		return;
@@ -91,6 +99,15 @@ void parking_let_peer_go(struct nic *nic, struct qp *qp)
 		peer->req.half.psn = qp->resp.half.psn;
 	}
 	qp_make_ready(nic, peer);
+}
+
+void parking_leave_peer(struct nic *nic, struct qp *qp)
+{
+	let_peer_go(nic, qp);
+	if (!qp->req.held)
+		return;
+	qp->req.held = false;
+	qp_make_ready(nic, qp);
 }
 
 /* Ends the wait of @half; its token is not valid any more. */
@@ -111,7 +128,7 @@ void parking_end(struct nic *nic, struct qp *qp)
 	if (!half_is_parked(&qp->resp.half))
 		return;
 	leave(nic, &qp->resp.half, HALF_GOES);
-	parking_let_peer_go(nic, qp);
+	let_peer_go(nic, qp);
 }
 
 /* The half of @qp that waits for the answer to page request @token, or NULL. */
@@ -145,6 +162,6 @@ uint8_t parking_answer(struct nic *nic, const struct moor_cmd *raw,
 	/* First: what waited is tried again before the peer sends more. */
 	qp_enter_list(qp, &nic->qps->ready);
 	if (half == &qp->resp.half)
-		parking_let_peer_go(nic, qp);
+		let_peer_go(nic, qp);
 	return MOOR_CMD_OK;
 }

@@ -78,8 +78,8 @@ bool responder_waits(struct nic *nic, struct qp *qp, uint32_t psn,
 
 /* The responder of @qp is parked: the peer's requester waits too, without a time-out. */
 void parking_hold_peer(struct nic *nic, struct qp *qp);
-/* Ends that wait: the responder goes on, or @qp is to get another peer. */
-void parking_let_peer_go(struct nic *nic, struct qp *qp);
+/* @qp is to get another peer: neither holds the other any more. */
+void parking_leave_peer(struct nic *nic, struct qp *qp);
 
 /* The QP goes to ERR or RESET: neither of its halves waits any more. */
 void parking_end(struct nic *nic, struct qp *qp);

@@ -101,7 +101,7 @@ static void set_attributes(struct nic *nic, struct qp *qp,
 	if (mask & MOOR_QP_ATTR_PATH_MTU)
 		qp->path_mtu = cmd->path_mtu;
 	if (mask & MOOR_QP_ATTR_DEST_QPN) {
-		parking_let_peer_go(nic, qp);
+		parking_leave_peer(nic, qp);
 		qp->dest_qpn = le32toh(cmd->dest_qpn);
 	}
 	if (mask & MOOR_QP_ATTR_RQ_PSN)

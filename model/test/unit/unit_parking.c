@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which half waits for a page, and how the wait ends (HWI ODP-9 to ODP-17). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "paged.h"
+#include "transport/qp.h"
 
 #define WRITE		MOOR_PAGE_REQUEST_WRITE
 #define RESPONDER	MOOR_PAGE_REQUEST_RESPONDER
@@ -432,6 +434,31 @@ static void test_registered_anew(bool strict)
 	paged_stop(&p);
 }
 
+/*
+ * A READ waits for a page of its responder. Neither a third QP that names one of the two
+ * as its peer and turns away again, nor the requester's turning away, is its end: the one
+ * changes nothing, after the other there is nobody to wait for.
+ */
+static void test_strangers(void)
+{
+	struct moor_cmd_modify_qp away = { .mask = MOOR_QP_ATTR_DEST_QPN };
+	struct guest_qp third;
+	const struct qp *asks;
+
+	begin_row(&rows[NUM_ROWS - 1], false, 64);
+	asks = qp_find(p.g->nic, p.qp[0].qpn);
+	if (make_qp(p.g, &third, 0x777, PAGED_PD, &p.cq[0], &p.cq[0]))
+		abort();
+	connect_qp(p.g, &third, p.qp[0].qpn);
+	ok(asks->req.held, "a requester waits for its responder's page");
+	away.dest_qpn = 0x777;
+	ok(!modify(p.g, &away, third.qpn) && asks->req.held,
+	   "  and goes on waiting when another QP leaves it");
+	ok(!modify(p.g, &away, p.qp[0].qpn) && !asks->req.held,
+	   "  but not when it leaves its responder");
+	paged_stop(&p);
+}
+
 int main(void)
 {
 	unsigned int i, strict;
@@ -459,5 +486,6 @@ int main(void)
 	}
 	for (i = 0; i < NUM_ROWS; i++)
 		test_failed_once(&rows[i]);
+	test_strangers();
 	return done();
 }
