@@ -65,6 +65,11 @@ static void take_read(struct nic *nic, struct qp *qp, const struct packet *p,
 	struct responder_answer *a;
 	struct stream range;
 
+	/* Longer answers would have more PSNs than can be told apart (HWI RC-47). */
+	if (p->dma_length > NIC_MAX_MSG_SIZE) {
+		refuse_request(resp, "HWI WQ-9", MOOR_SYN_LENGTH);
+		return;
+	}
 	if (p->num_psn && p->num_psn != num_psn) {
 		refuse_request(resp, "HWI RC-30", MOOR_SYN_LENGTH);
 		return;

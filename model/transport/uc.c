@@ -24,7 +24,8 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	const uint32_t psn = resp->psn;
 	enum placed placed;
 
-	if (form->kind != PACKET_KIND_SEND && form->kind != PACKET_KIND_WRITE)
+	if ((form->kind != PACKET_KIND_SEND && form->kind != PACKET_KIND_WRITE) ||
+	    (form->headers & PACKET_HAS_INV))
 		return MOOR_SYN_NONE;
 	if (form->first)
 		resp->dropping = false;

@@ -108,7 +108,7 @@ uint8_t ud_receive(struct nic *nic, struct packet *p)
 	const struct packet_form *form = packet_form(p);
 
 	if (form->kind != PACKET_KIND_SEND || !form->first || !form->last ||
-	    !p->datagram)
+	    (form->headers & PACKET_HAS_INV) || !p->datagram)
 		return MOOR_SYN_NONE;
 	if (gid_is_multicast(p->dgid))
 		return multicast(nic, p);

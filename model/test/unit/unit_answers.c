@@ -22,7 +22,7 @@ static void ask_to_read(uint32_t psn, uint64_t addr, uint32_t key, uint32_t len)
 	const uint8_t *gid = w.g->nic->gids->entry[0].gid;
 	struct packet p = {
 		.opcode = PACKET_TRANSPORT_RC | PACKET_READ_REQUEST,
-		.psn = psn, .num_psn = len >> 10,
+		.psn = psn, .num_psn = len / 1024 + !!(len % 1024),
 		.dest_qpn = w.qp[1].qpn, .src_qpn = w.qp[0].qpn,
 		.sgid = gid, .dgid = gid,
 		.addr = addr, .rkey = key, .dma_length = len,
@@ -328,6 +328,19 @@ static void test_nak_that_waits(void)
 	guest_stop(w.g);
 }
 
+/* With a small MTU the answer to such a READ would have more packets than there are PSNs. */
+static void test_too_long(void)
+{
+	const struct responder *resp;
+
+	world_start(MOOR_QP_RC);
+	resp = &qp_find(w.g->nic, w.qp[1].qpn)->resp;
+	ask_to_read(0, w.buf[1], w.key[1], UINT32_MAX);
+	ok(resp->fault.set && resp->fault.nak == AETH_NAK_INVALID,
+	   "a READ that is longer than any message is an invalid request");
+	guest_stop(w.g);
+}
+
 /* The packet that a waiting NAK asks for has come: the NAK is not sent any more. */
 static void test_nak_that_is_late(void)
 {
@@ -395,5 +408,6 @@ int main(void)
 	test_nak_that_waits();
 	test_nak_that_is_late();
 	test_not_ready();
+	test_too_long();
 	return done();
 }

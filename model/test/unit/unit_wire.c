@@ -4,6 +4,7 @@
 
 #include "guest.h"
 #include "transport/port.h"
+#include "transport/qp.h"
 #include "transport/transport.h"
 
 #define PD	5
@@ -138,6 +139,32 @@ static void test_malformed_receive(void)
 	   "the next SEND finds the receive malformed as well");
 }
 
+/* UC has no SEND with invalidate. */
+static void test_no_invalidate(void)
+{
+	struct packet p = {
+		.opcode = PACKET_TRANSPORT_UC | PACKET_SEND_ONLY_INV,
+		.length = 16,
+	};
+	struct moor_sge s = sge(buf[1], LEN, key[1]);
+	uint8_t payload[16] = { 0 };
+	struct moor_cqe cqe = { 0 };
+
+	post_recv(g, &qp[1], 7, &s, 1);
+	receive(1, &p, payload);
+	p.opcode = PACKET_TRANSPORT_UC | PACKET_SEND_LAST_INV;
+	receive(1, &p, payload);
+	settle(g);
+	ok(!poll_cq(g, &cq[1], &cqe) &&
+	   !qp_find(g->nic, QPN(1))->rq.consumer,
+	   "UC drops a SEND with invalidate");
+	p.opcode = PACKET_TRANSPORT_UC | PACKET_SEND_ONLY;
+	receive(1, &p, payload);
+	settle(g);
+	ok(poll_cq(g, &cq[1], &cqe) && cqe.wr_id == 7 && !cqe.status &&
+	   !cqe.flags, "  and takes one without");
+}
+
 static void with(uint8_t type, void (*test)(void))
 {
 	start(type);
@@ -150,5 +177,6 @@ int main(void)
 	log_open(NULL);
 	with(MOOR_QP_RC, test_reserved_bit);
 	with(MOOR_QP_UC, test_malformed_receive);
+	with(MOOR_QP_UC, test_no_invalidate);
 	return done();
 }
