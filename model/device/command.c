@@ -42,6 +42,7 @@ struct command {
 	uint8_t (*run)(struct nic *nic, const struct moor_cmd *cmd,
 		       struct moor_cpl *cpl);
 	uint8_t size;		/* the bytes behind have to be zero */
+	bool walks;		/* the table of a ring, which may have a million entries */
 	struct reserved reserved[MAX_RESERVED];
 };
 
@@ -77,6 +78,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_CREATE_CQ] = {
 		.name = "CREATE_CQ", .run = cq_create,
 		.size = sizeof(struct moor_cmd_create_cq),
+		.walks = true,
 		.reserved = { RESERVED(moor_cmd_create_cq, reserved1),
 			      XLAT_RESERVED(moor_cmd_create_cq, ring) },
 	},
@@ -88,6 +90,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_RESIZE_CQ] = {
 		.name = "RESIZE_CQ", .run = cq_resize,
 		.size = sizeof(struct moor_cmd_resize_cq),
+		.walks = true,
 		.reserved = { RESERVED(moor_cmd_resize_cq, reserved1),
 			      XLAT_RESERVED(moor_cmd_resize_cq, ring) },
 	},
@@ -98,6 +101,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_CREATE_QP] = {
 		.name = "CREATE_QP", .run = qp_create,
 		.size = sizeof(struct moor_cmd_create_qp),
+		.walks = true,
 		.reserved = { XLAT_RESERVED(moor_cmd_create_qp, sq),
 			      XLAT_RESERVED(moor_cmd_create_qp, rq),
 			      RESERVED(moor_cmd_create_qp, reserved1) },
@@ -120,6 +124,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_CREATE_SRQ] = {
 		.name = "CREATE_SRQ", .run = srq_create,
 		.size = sizeof(struct moor_cmd_create_srq),
+		.walks = true,
 		.reserved = { RESERVED(moor_cmd_create_srq, reserved1),
 			      XLAT_RESERVED(moor_cmd_create_srq, ring),
 			      RESERVED(moor_cmd_create_srq, reserved2) },
@@ -127,6 +132,7 @@ static const struct command commands[] = {
 	[MOOR_CMD_MODIFY_SRQ] = {
 		.name = "MODIFY_SRQ", .run = srq_modify,
 		.size = sizeof(struct moor_cmd_modify_srq),
+		.walks = true,
 		.reserved = { RESERVED(moor_cmd_modify_srq, reserved1),
 			      XLAT_RESERVED(moor_cmd_modify_srq, ring) },
 	},
@@ -371,6 +377,13 @@ static bool fetch_and_run(struct nic *nic, struct answer *answer)
 	return true;
 }
 
+static bool walks_table(uint8_t opcode)
+{
+	const struct command *command = find_command(opcode);
+
+	return command && command->walks;
+}
+
 /* Completions may come in any order (HWI CMD-4). */
 static void shuffle(struct nic *nic, struct answer *answers, uint32_t count)
 {
@@ -410,9 +423,11 @@ bool command_run(struct nic *nic)
 		nic->commands->again_due = false;
 		complete(nic, &nic->commands->again);
 	}
+	/* Behind a command that may take long, QPs and the client have their turn. */
 	while (done < waiting && done < COMMANDS_AT_ONCE &&
 	       fetch_and_run(nic, &answers[done]))
-		done++;
+		if (walks_table(answers[done++].opcode))
+			break;
 	if (nic->cfg.strict)
 		shuffle(nic, answers, done);
 	for (i = 0; i < done && !nic->fatal_code; i++)

@@ -2,6 +2,7 @@
 /* Shares of the NIC's time: among QPs, and between the halves of one QP. */
 #include <string.h>
 
+#include "device/command.h"
 #include "guest.h"
 #include "transport/qp.h"
 
@@ -188,6 +189,41 @@ static void test_long(uint8_t path_mtu)
 	guest_stop(g);
 }
 
+/* How many of @num commands @cmd, posted together, are done in one turn of the NIC. */
+static uint32_t done_at_once(const void *cmd, size_t size, unsigned int num)
+{
+	struct moor_cmd *ring = at(g, g->cmd_base);
+	uint32_t before = g->nic->commands->consumer, after;
+
+	for (; num; num--) {
+		memset(&ring[g->commands & 63], 0, sizeof(*ring));
+		memcpy(&ring[g->commands++ & 63], cmd, size);
+	}
+	__atomic_store_n((uint64_t *)g->db_bar + MOOR_DB_SLOT_CMD_PRODUCER,
+			 g->commands, __ATOMIC_RELEASE);
+	nic_run(g->nic);
+	after = g->nic->commands->consumer;
+	settle(g);
+	return after - before;
+}
+
+/* A command may walk a table of a million entries: QPs need not wait for several. */
+static void test_commands(void)
+{
+	const struct moor_cmd_hdr nop = { .opcode = MOOR_CMD_NOP };
+	struct moor_cmd_resize_cq resize = {
+		.hdr.opcode = MOOR_CMD_RESIZE_CQ, .cqn = 1, .log_cqe = 8,
+	};
+
+	start(1);
+	resize.ring = flat(take(g, 64u << 8));
+	ok(done_at_once(&nop, sizeof(nop), 8) == 8, "eight commands in one turn");
+	ok(done_at_once(&resize, sizeof(resize), 8) == 1,
+	   "  but only one that walks a table");
+	ok(!command(g, &resize, sizeof(resize)), "  of those, all are carried out");
+	guest_stop(g);
+}
+
 int main(void)
 {
 	test_both_halves(MOOR_WQE_WRITE, 64);
@@ -198,5 +234,6 @@ int main(void)
 	test_self();
 	test_long(1);
 	test_long(5);
+	test_commands();
 	return done();
 }
