@@ -277,8 +277,9 @@ static int moor_odp_listen(struct moor_odp *odp)
 		return 0;
 	err = mmu_interval_notifier_insert(&first, odp->mm, 0, PAGE_SIZE,
 					   &moor_odp_first_ops);
+	/* A signal of the caller: nothing has been done, so the call may begin anew. */
 	if (err)
-		return err;
+		return err == -EINTR ? -ERESTARTSYS : err;
 	mmu_interval_notifier_remove(&first);
 	WRITE_ONCE(odp->listens, true);
 	return 0;
@@ -324,7 +325,7 @@ static void moor_odp_let_pass(struct moor_odp *odp, int try)
  * Return: pages that the device can use from @start on; 0 if the process does not have
  * the first one at the moment; -EFAULT if it never will, or the process has ended;
  * -EINVAL if the page is not huge, though promised; -ESTALE for a registration that is
- * over; -ENOMEM; -EINTR if the process's first notifier met a signal of the caller.
+ * over; -ENOMEM; -ERESTARTSYS if the process's first notifier met a signal of the caller.
  */
 long moor_odp_map(struct moor_odp *odp, u64 start, u64 end, bool write,
 		  u32 *fresh)

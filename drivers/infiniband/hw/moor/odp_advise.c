@@ -209,7 +209,7 @@ static bool moor_prefetch_queue(struct moor_prefetch *prefetch,
  * have; -EINVAL, if waited for, for a page that is not huge in an MR with HUGETLB;
  * -EAGAIN if a page went away each time before it could be entered, or the MR got
  * another translation; the owner's error for a dma-buf that cannot be mapped again;
- * -EINTR, or -ERESTARTSYS for the core; -ENOMEM.
+ * -EINTR; -ERESTARTSYS, for the core to begin anew; -ENOMEM.
  */
 int moor_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		   u32 flags, struct ib_sge *sg_list, u32 num_sge,

@@ -60,7 +60,8 @@ static long moor_odp_populate(struct moor_odp *odp, u64 start, u64 end,
 		mmap_read_unlock(odp->mm);
 	set_active_memcg(before);
 	mem_cgroup_put(memcg);
-	mmput(odp->mm);
+	/* As in moor_odp_map(). */
+	mmput_async(odp->mm);
 	return pages ?: -EFAULT;
 }
 

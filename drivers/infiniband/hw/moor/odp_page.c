@@ -95,6 +95,24 @@ static void moor_branch_zap(struct moor_branch *branch, u64 start, u64 end)
 	trace_moor_odp_invalidate(odp, start, end, gone);
 }
 
+/*
+ * Lock a branch. Who may not sleep, as when memory is taken from a process that was
+ * killed for want of memory, cannot wait for a fence: the branch has to be empty.
+ */
+static bool moor_branch_lock(struct moor_branch *branch, bool blockable)
+{
+	if (blockable) {
+		mutex_lock(&branch->lock);
+		return true;
+	}
+	if (!mutex_trylock(&branch->lock))
+		return false;
+	if (!branch->present)
+		return true;
+	mutex_unlock(&branch->lock);
+	return false;
+}
+
 /* Some of the process's memory is about to go, or to be protected otherwise. */
 static bool moor_branch_invalidate(struct mmu_interval_notifier *notifier,
 				   const struct mmu_notifier_range *range,
@@ -103,9 +121,8 @@ static bool moor_branch_invalidate(struct mmu_interval_notifier *notifier,
 	struct moor_branch *branch =
 		container_of(notifier, struct moor_branch, notifier);
 
-	if (!mmu_notifier_range_blockable(range))
+	if (!moor_branch_lock(branch, mmu_notifier_range_blockable(range)))
 		return false;
-	mutex_lock(&branch->lock);
 	mmu_interval_set_seq(notifier, seq);
 	if (branch->present) {
 		moor_branch_zap(branch,
@@ -195,21 +212,40 @@ static int moor_odp_map_page(struct moor_odp *odp, struct moor_odp_page *page,
 }
 
 /*
- * Enter a page. A page that was entered for reading may become writable without an
- * invalidation (a child that shared it has ended). It is mapped for reading, so take it
- * away and enter it anew. The store is one of eight bytes (HWI ODP-18).
+ * A page that was entered for reading may become writable without an invalidation (a
+ * child that shared it has ended). It is mapped for reading, so take it away, to be
+ * entered anew. As a fence takes time, there is one for all such pages, which what lies
+ * between them pays for.
  */
+static void moor_branch_zap_upgraded(struct moor_branch *branch, u32 first,
+				     u32 end)
+{
+	const unsigned long *pfns = branch->odp->pfns;
+	u32 from = end, to = end, i;
+
+	for (i = first; i < end; i++) {
+		u64 pte = branch->pages[i].pte;
+
+		if (!pte || !(pfns[i] & HMM_PFN_VALID) ||
+		    !(moor_odp_bits(branch->odp, pfns[i]) & ~pte))
+			continue;
+		from = min(from, i);
+		to = i + 1;
+	}
+	if (from < end)
+		moor_branch_zap(branch, branch->start + (u64)from * MOOR_PAGE_SIZE,
+				branch->start + (u64)to * MOOR_PAGE_SIZE);
+}
+
+/* Enter a page. The store is one of eight bytes (HWI ODP-18). */
 static int moor_branch_set(struct moor_branch *branch, u32 index, size_t size,
 			   unsigned long pfn, __le64 *entry)
 {
-	u64 start = branch->start + (u64)index * MOOR_PAGE_SIZE;
 	struct moor_odp_page *page = &branch->pages[index];
 	u64 bits = moor_odp_bits(branch->odp, pfn);
 	int err;
 
 	lockdep_assert_held(&branch->lock);
-	if (page->pte && bits & ~page->pte)
-		moor_branch_zap(branch, start, start + size);
 	if (page->pte)
 		return 0;
 	err = moor_odp_map_page(branch->odp, page, pfn, size, bits);
@@ -235,6 +271,7 @@ static bool moor_branch_set_huge(struct moor_branch *branch, bool write)
 	if (!moor_pfn_is_huge(pfn) || (write && !(pfn & HMM_PFN_WRITE)) ||
 	    (pfn & ~HMM_PFN_FLAGS) % MOOR_NODE_ENTRIES)
 		return false;
+	moor_branch_zap_upgraded(branch, 0, 1);
 	if (moor_branch_set(branch, 0, MOOR_BRANCH_SIZE, pfn, branch->slot))
 		return false;
 	branch->huge = true;
@@ -261,6 +298,7 @@ static long moor_branch_set_pages(struct moor_branch *branch, u32 first,
 	int err;
 	u32 i;
 
+	moor_branch_zap_upgraded(branch, first, end);
 	for (i = first; i < end; i++) {
 		err = moor_odp_check_pfn(branch->odp, pfns[i]);
 		if (!err && pfns[i] & HMM_PFN_VALID)

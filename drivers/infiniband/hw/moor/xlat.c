@@ -146,9 +146,12 @@ static struct moor_node *moor_nodes_last(struct moor_node *node)
 static bool moor_nodes_give(struct moor_node_pool *pool,
 			    const struct moor_table *table)
 {
-	struct moor_node *last = moor_nodes_last(table->nodes);
+	struct moor_node *last;
 	bool room;
 
+	if (table->num_nodes > MOOR_POOL_KEEP)
+		return false;
+	last = moor_nodes_last(table->nodes);
 	if (!spin_trylock(&pool->lock))
 		return false;
 	room = pool->count + table->num_nodes <= MOOR_POOL_KEEP;
