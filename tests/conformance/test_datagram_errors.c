@@ -253,6 +253,13 @@ TEST_CASE(ud_attributes, "UD: MODIFY_QP: Q_Key, P_Key index, and what has no eff
 	recv_datagram(&d, 1, 1, BUF);
 	send_datagram(&d, 64);
 	expect_datagram(&d, 1, 1, 64);
+	about("SQD_EVENT");
+	drop_events(MOOR_EQ_ASYNC);
+	must_modify(&d.qp[1], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_SQD_EVENT,
+		.state = MOOR_QPS_SQD,
+	});
+	expect_event(MOOR_EVENT_SQ_DRAINED, d.qp[1].qpn);
 	about("of an RC QP");
 	cmd = (struct moor_cmd_modify_qp){
 		.hdr.opcode = MOOR_CMD_MODIFY_QP, .qkey = 5,

@@ -228,6 +228,28 @@ TEST_CASE(no_eq_1, "without EQ 1 nobody waits", "ODP-12 EV-4", HAS(ODP))
 	}
 }
 
+TEST_CASE(strangers, "a third QP that names one that waits, and then another, changes nothing",
+	  "ODP-15 QP-11", HAS(ODP))
+{
+	struct moor_cmd_modify_qp away = { .mask = MOOR_QP_ATTR_DEST_QPN };
+	struct moor_page_request r;
+	struct paged p;
+	struct qp third;
+
+	make_paged(&p);
+	page_in(&p, 0, 0, PAGES, true);
+	make_qp(&third, &p.pair.cq[0], &p.pair.cq[0]);
+	connect_qp(&third, p.pair.qp[0].qpn);
+	paged_post(&p, MOOR_WQE_READ, 1, AT, AT, 64);
+	r = expect_request(&p, 1, AT, 1, RESPONDER);
+	away.dest_qpn = third.qpn;
+	must_modify(&third, away);
+	while_it_waits(&p);
+	page_in(&p, 1, 0, PAGES, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+}
+
 TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
 {
 	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);

@@ -284,6 +284,21 @@ TEST_CASE(xrc_one_way, "a requester answers nothing, and a target is no requeste
 	expect_no_event(MOOR_EQ_ASYNC);
 }
 
+TEST_CASE(xrc_drained, "a target has nothing to drain: SQ_DRAINED comes at once", "XRC-5 EV-11",
+	  HAS(XRC))
+{
+	struct xrc x;
+
+	make_xrc(&x);
+	drop_events(MOOR_EQ_ASYNC);
+	must_modify(&x.tgt, (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_STATE | MOOR_QP_ATTR_SQD_EVENT,
+		.state = MOOR_QPS_SQD,
+	});
+	expect_event(MOOR_EVENT_SQ_DRAINED, x.tgt.qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
 TEST_CASE(xrc_malformed, "the segment: 24 bits, nothing reserved, inside the stride",
 	  "XRC-3 RC-5 WQ-8", HAS(XRC))
 {
