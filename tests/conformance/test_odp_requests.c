@@ -248,6 +248,13 @@ TEST_CASE(strangers, "a third QP that names one that waits, and then another, ch
 	page_in(&p, 1, 0, PAGES, true);
 	must_answer(r.token, MOOR_PAGE_RESOLVED);
 	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+	about("who waits names another itself, which does not answer");
+	page_out(&p, 1, 0, PAGES);
+	paged_post(&p, MOOR_WQE_READ, 2, AT, AT, 64);
+	r = expect_request(&p, 1, AT, 1, RESPONDER);
+	must_modify(&p.pair.qp[0], away);
+	expect_cqe(&p.pair.cq[0], 2, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
 }
 
 TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))

@@ -37,8 +37,8 @@ CALLS = (
 )
 UNDO = {call: undo for _, call, undo, _ in CALLS}
 
-# A process that ends with all it has needs a command for each queue, and one fence for
-# all MRs and windows; where the kernel does not tell that it ends, a fence for each.
+# A process that ends with all it has needs a command for each queue, one fence for all
+# windows, and one for all MRs; where the kernel does not tell that it ends, a fence each.
 TOLD = tuple(map(int, os.uname().release.split(".")[:2])) >= (7, 2)
 
 # What is made before, the call that ends something, and its number of commands.
@@ -54,7 +54,7 @@ ENDS = (
     (("mw",), "dealloc_mw", 1),
     (("dm", "reg_dm"), "dereg_dm", 1),
     (("dm",), "free_dm", 0),
-    (("reg", "reg", "mw", "cq", "qp"), "end", 3 if TOLD else 5),
+    (("reg", "reg", "mw", "cq", "qp"), "end", 4 if TOLD else 5),
 )
 # Before these the core asks for the QP's port, for which it needs no answer.
 ONLY = {"join": "ATTACH_FILTER", "leave": "DETACH_FILTER"}
