@@ -60,7 +60,7 @@ static void reset_msix(struct endpoint *ep)
 
 /*
  * Memory that the NIC shares with the client: sealed, so that the client cannot cut
- * the file short.
+ * the file short. It is mapped where *@mem says; NULL: anywhere, and *@mem tells where.
  */
 static int create_bar(const char *name, size_t size, uint8_t **mem)
 {
@@ -72,7 +72,8 @@ static int create_bar(const char *name, size_t size, uint8_t **mem)
 	if (ftruncate(fd, (off_t)size) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		goto err_close;
-	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	base = mmap(*mem, size, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | (*mem ? MAP_FIXED : 0), fd, 0);
 	if (base == MAP_FAILED)
 		goto err_close;
 	*mem = base;
@@ -81,6 +82,24 @@ static int create_bar(const char *name, size_t size, uint8_t **mem)
 err_close:
 	close(fd);
 	return -1;
+}
+
+/* The same addresses with an empty file of its own behind them. */
+static bool renew_bar(const char *name, size_t size, uint8_t *mem, int *fd)
+{
+	int renewed = create_bar(name, size, &mem);
+
+	if (renewed < 0)
+		return false;
+	close(*fd);
+	*fd = renewed;
+	return true;
+}
+
+bool endpoint_renew_bars(struct endpoint *ep)
+{
+	return renew_bar("moor-bar2", NIC_MR_BAR_SIZE, ep->mr_bar, &ep->mr_fd) &&
+	       renew_bar("moor-bar4", NIC_DB_BAR_SIZE, ep->db_bar, &ep->db_fd);
 }
 
 static void raise_vector(void *ctx, unsigned int vector)

@@ -67,6 +67,14 @@ bool endpoint_is_dead(const struct endpoint *ep);
 /* Conventional reset: also what happens when the client goes away. */
 void endpoint_reset(struct endpoint *ep);
 
+/*
+ * Gives BAR2 and BAR4 new memory, for the next client: the one before it may have kept
+ * its mappings, and would ring doorbells, and read on-NIC memory, that are no longer its
+ * own. For an endpoint that was reset and has no client.
+ * Return: false with errno set: the memory may be the old one.
+ */
+bool endpoint_renew_bars(struct endpoint *ep);
+
 /* How many resets there were, FLR included. */
 uint32_t endpoint_resets(const struct endpoint *ep);
 

@@ -413,6 +413,11 @@ void vfio_user_accept(struct vfio_user *server)
 		vfio_user_drop(server, "the connection ended");
 	if (!vfio_socket_accept(server->sock))
 		return;
+	if (!endpoint_renew_bars(server->ep)) {
+		log_connection("refused, no memory for its BARs: %s", strerror(errno));
+		vfio_socket_disconnect(server->sock);
+		return;
+	}
 	server->negotiated = false;
 	log_connection("connected");
 }

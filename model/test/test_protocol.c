@@ -450,6 +450,40 @@ static void test_torn_memory(struct model *model, struct client *c)
 	client_disconnect(c);
 }
 
+/* Mappings outlive a connection, so what the next client gets must be other memory. */
+static void test_kept_mappings(struct model *model, struct client *c)
+{
+	static const uint8_t secret[8] = "secret!", nothing[8];
+	uint8_t seen[8] = "", *bar2, *bar4;
+
+	client_connect(c, model);
+	client_setup(c);
+	memcpy(c->bar4 + NIC_DM_OFFSET, secret, 8);
+	check(!client_read(c, MOOR_BAR_DB, NIC_DM_OFFSET, seen, 8) &&
+	      !memcmp(seen, secret, 8), "a mapping of BAR4 is on-NIC memory");
+	bar2 = c->bar2;
+	bar4 = c->bar4;
+	c->bar2 = NULL;
+	c->bar4 = NULL;
+	client_disconnect(c);
+
+	client_connect(c, model);
+	client_setup(c);
+	check(!client_read(c, MOOR_BAR_DB, NIC_DM_OFFSET, seen, 8) &&
+	      !memcmp(seen, nothing, 8), "the next client finds zeroes");
+	memcpy(c->bar4 + NIC_DM_OFFSET, secret, 8);
+	memset(bar4 + NIC_DM_OFFSET, 0xa5, 8);
+	memset(bar2, 0xa5, 8);
+	check(!client_read(c, MOOR_BAR_DB, NIC_DM_OFFSET, seen, 8) &&
+	      !memcmp(seen, secret, 8) && memcmp(bar4 + NIC_DM_OFFSET, secret, 8),
+	      "a mapping of BAR4 that the last one kept is not this one's memory");
+	check(!client_read(c, MOOR_BAR_MR, 0, seen, 8) &&
+	      !memcmp(seen, nothing, 8), "nor is one of BAR2");
+	munmap(bar2, NIC_MR_BAR_SIZE);
+	munmap(bar4, NIC_DB_BAR_SIZE);
+	client_disconnect(c);
+}
+
 int main(void)
 {
 	struct model model;
@@ -472,6 +506,7 @@ int main(void)
 	client_disconnect(&c);
 	test_malformed(&model, &c);
 	test_torn_memory(&model, &c);
+	test_kept_mappings(&model, &c);
 	check(model_stop(&model) == 0, "SIGTERM: exit status 0");
 	client_destroy(&c);
 	return check_done();
