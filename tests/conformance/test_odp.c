@@ -550,3 +550,45 @@ TEST_CASE(unreliable, "UC: the requester waits; the responder drops, or fails",
 	expect_cqe(&p.pair.cq[1], 3, MOOR_WC_LOC_PROT_ERR, TRANSLATION);
 	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 }
+
+/* What leaves before the wait is not sent again: the rest has to fit behind it. */
+TEST_CASE(unreliable_long, "UC: a long message goes on, after a wait, where it was",
+	  "ODP-15 UC-5", HAS(ODP))
+{
+	const uint32_t len = dev.max_msg_size < 1u << 20 ? dev.max_msg_size : 1u << 20;
+	struct moor_page_request r;
+	uint32_t key[2], i;
+	uint64_t far[2];
+	struct paged p;
+
+	if (!(dev.features & MOOR_FEATURE_UC))
+		return;
+	make_paged_type(&p, MOOR_QP_UC);
+	for (i = 0; i < 2; i++) {
+		far[i] = take_filled(len, 3 + i);
+		key[i] = make_mr(PD, ALL_RIGHTS, far[i], len);
+	}
+	for (i = 0; i < 2; i++) {
+		about("%s", i ? "SEND" : "WRITE");
+		fill(far[1], len, 4);
+		if (i)
+			post_recv(&p.pair.qp[1], 1, far[1], len, key[1]);
+		post_send(&p.pair.qp[0], (struct send_wr){
+			.opcode = i ? MOOR_WQE_SEND : MOOR_WQE_WRITE, .wr_id = 2,
+			.remote = far[1], .rkey = key[1], .num_sge = 2,
+			.sge = { { far[0], len - 64, key[0] },
+				 { paged_addr(0, AT), 64, p.key[0] } },
+		});
+		r = expect_request(&p, 0, AT, 0, 0);
+		while_it_waits(&p);
+		page_in(&p, 0, 1, 1, true);
+		must_answer(r.token, MOOR_PAGE_RESOLVED);
+		expect_cqe(&p.pair.cq[0], 2, MOOR_WC_SUCCESS, 0);
+		if (i)
+			expect_cqe(&p.pair.cq[1], 1, MOOR_WC_SUCCESS, 0);
+		settle();
+		expect(same(far[0], far[1], len - 64) &&
+		       same(p.pages[0] + AT, far[1] + len - 64, 64), "the data");
+		page_out(&p, 0, 1, 1);
+	}
+}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Page requests: tokens, QPs that go while waiting, and EQ 1 (HWI 6.10). */
+#include <string.h>
+
 #include "paged.h"
 
 #define WRITE		MOOR_PAGE_REQUEST_WRITE
@@ -255,6 +257,99 @@ TEST_CASE(strangers, "a third QP that names one that waits, and then another, ch
 	must_modify(&p.pair.qp[0], away);
 	expect_cqe(&p.pair.cq[0], 2, MOOR_WC_RETRY_EXC_ERR, MOOR_SYN_NO_RESPONDER);
 	must_answer(r.token, MOOR_PAGE_RESOLVED);
+}
+
+TEST_CASE(goes_first, "what waited goes on before what came behind it", "ODP-13 ODP-15", HAS(ODP))
+{
+	struct moor_page_request r;
+	struct paged p;
+	uint8_t status;
+
+	for (status = MOOR_PAGE_RESOLVED; status <= MOOR_PAGE_FAILED; status++) {
+		about("status %u", status);
+		host_begin();
+		make_paged(&p);
+		page_in(&p, 0, 0, PAGES, true);
+		paged_post(&p, MOOR_WQE_READ, 1, AT, AT, 64);
+		r = expect_request(&p, 1, AT, 1, RESPONDER);
+		/* Another page, which is not there either. */
+		paged_post(&p, MOOR_WQE_WRITE, 2, 5 * PAGE, 5 * PAGE, 64);
+		while_it_waits(&p);
+		expect_no_event(MOOR_EQ_PAGE_REQUEST);
+		page_in(&p, 1, 1, status == MOOR_PAGE_RESOLVED, true);
+		must_answer(r.token, status);
+		if (status == MOOR_PAGE_FAILED) {
+			expect_cqe(&p.pair.cq[0], 1, MOOR_WC_REM_ACCESS_ERR, 0);
+			expect_cqe(&p.pair.cq[0], 2, MOOR_WC_WR_FLUSH_ERR, 0);
+			expect_no_event(MOOR_EQ_PAGE_REQUEST);
+			continue;
+		}
+		expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+		r = expect_request(&p, 1, 5 * PAGE, 1, WRITE | RESPONDER);
+		page_in(&p, 1, 5, 1, true);
+		must_answer(r.token, MOOR_PAGE_RESOLVED);
+		expect_cqe(&p.pair.cq[0], 2, MOOR_WC_SUCCESS, 0);
+		expect(same(p.pages[0] + 5 * PAGE, p.pages[1] + 5 * PAGE, 64),
+		       "the data");
+	}
+}
+
+/*
+ * The page that a WRITE is sent from fails; the one that the READ before it is to be placed
+ * in is there as soon as it is asked for, which ends what the other answer said. So there
+ * are three requests at the most.
+ */
+TEST_CASE(failed_for_one, "FAILED is for what waited: another message's page is asked for",
+	  "ODP-13 ODP-10", HAS(ODP))
+{
+	const uint32_t len = dev.max_msg_size < 1u << 20 ? dev.max_msg_size : 1u << 20;
+	unsigned int requests = 0, done = 0;
+	struct moor_page_request r;
+	struct moor_cqe cqe;
+	uint32_t key[2], i;
+	uint64_t far[2];
+	struct paged p;
+
+	make_paged(&p);
+	for (i = 0; i < 2; i++) {
+		far[i] = take_filled(len, 3 + i);
+		key[i] = make_mr(PD, ALL_RIGHTS, far[i], len);
+	}
+	put_send(&p.pair.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_READ, .wr_id = 1, .remote = far[1],
+		.rkey = key[1], .num_sge = 2,
+		.sge = { { far[0], len - 64, key[0] },
+			 { paged_addr(0, AT), 64, p.key[0] } },
+	});
+	put_send(&p.pair.qp[0], &(struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .wr_id = 2, .remote = far[1],
+		.rkey = key[1], SGE(paged_addr(0, 5 * PAGE), 64, p.key[0]),
+	});
+	ring_send(&p.pair.qp[0]);
+	while (done < 2) {
+		struct moor_eqe eqe;
+		bool asked, fails;
+
+		need(wait_until((asked = next_event(MOOR_EQ_PAGE_REQUEST, &eqe)) ||
+				peek_cqe(&p.pair.cq[0], &cqe)), "neither request nor CQE");
+		if (!asked) {
+			done++;
+			expect_cqe(&p.pair.cq[0], done, done == 1 ? MOOR_WC_SUCCESS :
+				   MOOR_WC_LOC_PROT_ERR, done == 1 ? 0 :
+				   MOOR_SYN_TRANSLATION);
+			continue;
+		}
+		memcpy(&r, &eqe, sizeof(r));
+		fails = r.addr == paged_addr(0, 5 * PAGE);
+		expect(fails || r.addr == paged_addr(0, AT), "request %u is for 0x%llx",
+		       requests, (unsigned long long)(r.addr - paged_addr(0, 0)));
+		need(++requests <= 3, "a fourth request");
+		page_in(&p, 0, 1, !fails, true);
+		must_answer(r.token, fails ? MOOR_PAGE_FAILED : MOOR_PAGE_RESOLVED);
+	}
+	expect(same(far[0], far[1], len - 64) &&
+	       same(far[1] + len - 64, p.pages[0] + AT, 64), "the data");
+	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 }
 
 TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
