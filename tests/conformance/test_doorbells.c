@@ -2,7 +2,7 @@
 /* Doorbells, dozing, kicks (HWI 5). */
 #include <string.h>
 
-#include "traffic.h"
+#include "shared.h"
 #include "vfio_user.h"
 
 static struct send_wr small_write(const struct pair *p, uint64_t wr_id)
@@ -277,6 +277,88 @@ TEST_CASE(unkicked_slots, "slots of receives, CQs and EQs take effect without a 
 		if (i > DEPTH)
 			i += DEPTH - 1;
 	}
+}
+
+/* Receives of one side and messages of the other, in turns: none may be missing. */
+static void receive_each(struct pair *p, unsigned int from, unsigned int num)
+{
+	struct qp *sender = &p->qp[from], *receiver = &p->qp[!from];
+	unsigned int i;
+
+	for (i = 0; i < num; i++) {
+		post_recv(receiver, i, p->buf[!from], 64, p->key[!from]);
+		post_send(sender, (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .wr_id = i,
+			SGE(p->buf[from], 64, p->key[from]),
+		});
+	}
+	for (i = 0; i < num; i++) {
+		need(!expect_cqe(&p->cq[from], i, MOOR_WC_SUCCESS, 0).status,
+		     "message %u of %u from side %u", i, num, from);
+		expect_cqe(&p->cq[!from], i, MOOR_WC_SUCCESS, 0);
+	}
+}
+
+/* Of two slots either may be the one that a device comes to first. */
+TEST_CASE(receives_first, "a receive posted before a send is there for it: it need not come again",
+	  "ORD-3 DB-16", 0)
+{
+	const struct moor_cmd_modify_qp once = { .mask = MOOR_QP_ATTR_RNR_RETRY };
+	unsigned int i, from, round;
+	struct pair p;
+
+	make_pair(&p);
+	for (i = 0; i < 2; i++)
+		must_modify(&p.qp[i], once);
+	for (round = 0; round < 20; round++)
+		for (from = 0; from < 2; from++) {
+			if (round < 3)
+				settle();
+			receive_each(&p, from, 1);
+			receive_each(&p, from, DEPTH - 1);
+		}
+}
+
+TEST_CASE(shared_first, "a shared receive posted before a send is there for it, too",
+	  "ORD-3 DB-25", HAS(SRQ))
+{
+	const struct moor_cmd_modify_qp once = { .mask = MOOR_QP_ATTR_RNR_RETRY };
+	struct sharing s;
+	unsigned int i;
+
+	make_sharing(&s, MOOR_QP_RC);
+	for (i = 0; i < 2; i++)
+		must_modify(&s.sender[i], once);
+	for (i = 0; i < 4 * DEPTH; i++) {
+		if (i < 4)
+			settle();
+		post_shared(&s.srq, i, s.buf + SLOT, 64, s.key);
+		send_shared(&s, i & 1, 64, MOOR_WC_SUCCESS);
+		came_shared(&s, i & 1, i, i, 64);
+	}
+}
+
+TEST_CASE(consumed_first, "a CQ has the room that was made in it before the work was posted",
+	  "ORD-3 DB-16 CQ-9", 0)
+{
+	struct cq cq;
+	struct qp qp;
+	unsigned int i, j;
+
+	make_cq(&cq, 0, 1);
+	make_qp(&qp, &cq, &cq);
+	connect_qp(&qp, qp.qpn);
+	for (i = 0; i < 200; i++) {
+		for (j = 0; j < 2; j++)
+			put_send(&qp, &(struct send_wr){
+				.opcode = MOOR_WQE_WRITE, .wr_id = j,
+			});
+		ring_send(&qp);
+		for (j = 0; j < 2; j++)
+			need(!expect_cqe(&cq, j, MOOR_WC_SUCCESS, 0).status,
+			     "round %u", i);
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
 }
 
 TEST_CASE(unnamed_bits, "bits of a slot that nothing names are not looked at", "DB-19", 0)
