@@ -176,6 +176,195 @@ TEST_CASE(bus_master_stops, "Bus Master Enable cleared in mid-flight, and set ag
 	}
 }
 
+/* ---- time while Bus Master Enable is clear ---- */
+
+#define PERIOD_US	40000u
+
+/* Takes Bus Master Enable away for @ns. Return: when it came back, or a moment earlier. */
+static uint64_t stand_still(uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+
+	bus_master(false);
+	while (now_ns() < end)
+		breathe();
+	end = now_ns();
+	bus_master(true);
+	return end;
+}
+
+TEST_CASE(clock_goes_on, "CLOCK goes on while Bus Master Enable is clear", "ERR-10 REG-7", 0)
+{
+	uint64_t before, after, began, took;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		about("read %s", i ? "meanwhile" : "afterwards");
+		before = reg_read64(MOOR_REG_CLOCK);
+		began = now_ns();
+		stand_still(5000000);
+		if (i) {
+			bus_master(false);
+			wait_until(now_ns() - began > 10000000);
+		}
+		took = now_ns() - began;
+		after = reg_read64(MOOR_REG_CLOCK);
+		/* REG-10: within 500 millionths, in steps of a microsecond. */
+		expect(after - before >= took - took / 1000 - 1000,
+		       "%llu ns of %llu", (unsigned long long)(after - before),
+		       (unsigned long long)took);
+	}
+}
+
+/* What a message waits for: @answered if there is no receive for it, else for any answer. */
+static const struct wait {
+	const char *name;
+	bool answered;
+	uint8_t code;		/* of min_rnr_timer, or timeout */
+	uint64_t least;		/* ns */
+	uint8_t status;		/* when no retry is left */
+} waits[] = {
+	{ "RNR wait", true, 24, 40960000, MOOR_WC_RNR_RETRY_EXC_ERR },
+	{ "ACK time-out", false, 13, 33554432, MOOR_WC_RETRY_EXC_ERR },
+};
+
+static void set_waits(struct pair *p, const struct wait *wait, uint8_t retries)
+{
+	reconnect(p);
+	must_modify(&p->qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_RNR_RETRY | MOOR_QP_ATTR_RETRY_CNT |
+			MOOR_QP_ATTR_TIMEOUT,
+		.rnr_retry = retries, .retry_cnt = retries,
+		.timeout = wait->answered ? 0 : wait->code,
+	});
+	if (wait->answered)
+		must_modify(&p->qp[1], (struct moor_cmd_modify_qp){
+			.mask = MOOR_QP_ATTR_MIN_RNR_TIMER,
+			.min_rnr_timer = wait->code,
+		});
+	else
+		reset_qp(&p->qp[1]);
+}
+
+/*
+ * Sends a message that waits, and takes Bus Master Enable away for @ns while it does. On
+ * a machine that is so busy that the wait may be over before that, it tries again. @left:
+ * this much of the wait was left, or more. Return: as stand_still().
+ */
+static uint64_t wait_without(struct pair *p, const struct wait *wait, uint8_t retries,
+			     uint64_t ns, uint64_t *left)
+{
+	uint64_t began, took;
+	unsigned int tries;
+
+	for (tries = 0; tries < 20; tries++) {
+		set_waits(p, wait, retries);
+		began = now_ns();
+		post_send(&p->qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .wr_id = 6,
+			SGE(p->buf[0], 64, p->key[0]),
+		});
+		/* It is on its way, and the NAK has come. */
+		nop();
+		wait_until(now_ns() - began > 2000000);
+		bus_master(false);
+		took = now_ns() - began;
+		if (took < wait->least) {
+			*left = wait->least - took;
+			return stand_still(ns);
+		}
+		bus_master(true);
+	}
+	need(false, "the machine is too busy to tell");
+	return 0;
+}
+
+TEST_CASE(runs_out, "what runs out while Bus Master Enable is clear takes effect when it is set",
+	  "ERR-10 RC-36", 0)
+{
+	const struct wait *wait;
+	uint64_t since, took = 0, left = 0;
+	unsigned int i, tries;
+	struct pair p;
+
+	make_pair(&p);
+	for (i = 0; i < 2; i++) {
+		wait = &waits[i];
+		about("%s", wait->name);
+		/* Slow machines have some tries: time that stood still would fail each of them. */
+		for (tries = 0; tries < 10; tries++) {
+			since = wait_without(&p, wait, wait->answered, 4 * wait->least,
+					     &left);
+			expect_cqe(&p.cq[0], 6, wait->status, wait->answered ? 0 :
+				   MOOR_SYN_NO_RESPONDER);
+			took = now_ns() - since;
+			if (took < left)
+				break;
+		}
+		expect(took < left, "after %llu us, when %llu us had been left",
+		       (unsigned long long)took / 1000, (unsigned long long)left / 1000);
+	}
+}
+
+TEST_CASE(runs_out_once, "a wait that has run out several times over has run out once",
+	  "ERR-10 RC-36", 0)
+{
+	uint64_t since, took, left;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 2; i++) {
+		about("%s", waits[i].name);
+		since = wait_without(&p, &waits[i], 3, 8 * waits[i].least, &left);
+		expect_cqe(&p.cq[0], 6, waits[i].status, waits[i].answered ? 0 :
+			   MOOR_SYN_NO_RESPONDER);
+		took = now_ns() - since;
+		/* Of three retries or more one has been spent. */
+		expect(took >= 2 * waits[i].least, "the last retry after %llu us",
+		       (unsigned long long)took / 1000);
+	}
+}
+
+TEST_CASE(moderation_runs_out, "an event that was held back comes when Bus Master Enable is set",
+	  "ERR-10 CQ-26", HAS(CQ_MODERATION))
+{
+	const uint64_t period = PERIOD_US * 1000ull;
+	uint64_t began, since, took = 0, left = 0;
+	struct moor_eqe eqe;
+	unsigned int tries;
+	struct pair p;
+
+	make_pair(&p);
+	must(((struct moor_cmd_modify_cq){
+		.hdr.opcode = MOOR_CMD_MODIFY_CQ, .cqn = 1, .count = 0xffff,
+		.period = PERIOD_US,
+	}));
+	for (tries = 0; tries < 20; tries++) {
+		began = now_ns();
+		arm_cq(&p.cq[1], MOOR_CQ_ARM_ANY);
+		post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_SEND, .flags = UNSIGNALED,
+			SGE(p.buf[0], 64, p.key[0]),
+		});
+		wait_cqe(&p.cq[1]);
+		bus_master(false);
+		took = now_ns() - began;
+		left = took < period ? period - took : 0;
+		since = stand_still(2 * period);
+		need(wait_event(MOOR_EQ_COMPLETION, &eqe), "no event");
+		took = now_ns() - since;
+		expect(eqe.type == MOOR_EVENT_COMPLETION && eqe.number == 1,
+		       "event 0x%x of %u", eqe.type, eqe.number);
+		expect_no_event(MOOR_EQ_COMPLETION);
+		if (took < left)
+			break;
+	}
+	expect(took < left, "after %llu us, when %llu us had been left",
+	       (unsigned long long)took / 1000, (unsigned long long)left / 1000);
+}
+
 TEST_CASE(unmapped_in_flight, "memory taken away in mid-flight is not touched any more",
 	  "ERR-6 ACC-14", 0)
 {
