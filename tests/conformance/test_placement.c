@@ -319,169 +319,47 @@ TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for
 	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 }
 
-/* ---- RELAXED_ORDERING ---- */
-
-/* A key of buffer 1 with RELAXED_ORDERING and all other rights. */
-static uint32_t relax(struct pair *p)
+/* The FLUSH waits for the READ, which waits for a page; the word has the FLUSH before it. */
+TEST_CASE(word_behind_flush, "an ATOMIC_WRITE does not pass a FLUSH that waits, FENCE or not",
+	  "MPE-9 MPE-1 ODP-15", HAS(ODP))
 {
-	make_pair(p);
-	return make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, p->buf[1],
-		       BUF);
-}
-
-/* Writes half @half of the source to the first half of the target. */
-static void put_half(struct pair *p, unsigned int half, uint32_t key,
-		     unsigned int flags)
-{
-	put_send(&p->qp[0], &(struct send_wr){
-		.opcode = MOOR_WQE_WRITE, .flags = flags, .remote = p->buf[1],
-		.rkey = key, SGE(p->buf[0] + half * BUF / 2, BUF / 2, p->key[0]),
-	});
-}
-
-/* Of two writes with the flag either may win, but not with a FLUSH between them. */
-TEST_CASE(relaxed_flush, "the flag: of two writes to a place and a FLUSH between, the later stays",
-	  "MPE-9 MPE-1 WQ-7 ORD-9", HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
-{
-	struct send_wr wr;
-	unsigned int round;
-	uint32_t key;
-	struct pair p;
-
-	key = relax(&p);
-	for (round = 0; round < 60; round++) {
-		about("round %u", round);
-		fill(p.buf[0], BUF / 2, round);
-		fill(p.buf[0] + BUF / 2, BUF / 2, round + 1);
-		put_half(&p, 0, key, UNSIGNALED);
-		wr = flush_wr(round & 2 ? types() : types() & -types(),
-			      round & 1, p.buf[1], key, BUF / 2);
-		wr.flags = UNSIGNALED;
-		put_send(&p.qp[0], &wr);
-		put_half(&p, 1, key, MOOR_WQE_FLAG_FENCE);
-		ring_send(&p.qp[0]);
-		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
-		if (!expect(is_filled(p.buf[1], BUF / 2, round + 1),
-			    "not all of the later one"))
-			return;
-	}
-}
-
-TEST_CASE(relaxed_flag, "the flag: who sees what was sent behind a FLUSH sees what it flushed",
-	  "MPE-9 MPE-1", HAS(FLUSH_GLOBAL) | HAS(FLUSH_PERSISTENT))
-{
-	volatile uint64_t *flag;
-	struct send_wr wr;
-	uint64_t place;
-	uint32_t key, flag_key;
-	unsigned int round;
-	struct pair p;
-
-	key = relax(&p);
-	place = take(PAGE + BUF);
-	flag_key = make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, place,
-			   PAGE + BUF);
-	flag = at(place);
-	for (round = 1; round <= 100; round++) {
-		uint64_t number = round;
-
-		fill(p.buf[0], BUF, round);
-		put_send(&p.qp[0], &(struct send_wr){
-			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
-			.remote = p.buf[1], .rkey = key,
-			SGE(p.buf[0], BUF, p.key[0]),
-		});
-		wr = flush_wr(types(), MOOR_FLUSH_RANGE, p.buf[1], key, BUF);
-		wr.flags = UNSIGNALED;
-		put_send(&p.qp[0], &wr);
-		put_send(&p.qp[0], &(struct send_wr){
-			.opcode = MOOR_WQE_WRITE, .remote = place,
-			.flags = UNSIGNALED | MOOR_WQE_FLAG_FENCE,
-			.rkey = flag_key, .data = &number, .data_len = 8,
-		});
-		/* More work, before a CQE makes all data visible. */
-		put_send(&p.qp[0], &(struct send_wr){
-			.opcode = MOOR_WQE_WRITE, .remote = place + PAGE,
-			.rkey = flag_key, SGE(p.buf[0], BUF, p.key[0]),
-		});
-		ring_send(&p.qp[0]);
-		need(watch_until(*flag == round), "the flag does not come");
-		if (!expect(is_filled(p.buf[1], BUF, round),
-			    "round %u: before the data", round))
-			return;
-		wait_cqe(&p.cq[0]);
-	}
-}
-
-TEST_CASE(relaxed_word, "the flag: nothing passes an ATOMIC_WRITE, whatever its own key has",
-	  "MPE-4 ORD-11 ORD-12 ORD-13", HAS(ATOMIC_WRITE))
-{
-	uint32_t keys[2], round;
-	struct pair p;
-	uint64_t *word;
-
-	keys[0] = relax(&p);
-	keys[1] = make_mr(PD, RIGHTS, p.buf[1], BUF);
-	word = at(p.buf[1]);
-	for (round = 0; round < 120; round++) {
-		struct send_wr wr = either(MOOR_WQE_ATOMIC_WRITE, p.buf[1],
-					   keys[round & 1]);
-
-		about("round %u", round);
-		fill(p.buf[0], BUF, round);
-		/* ATOMIC_WRITE after a write to the same place: the word stays. */
-		put_half(&p, 0, keys[0], UNSIGNALED);
-		put_send(&p.qp[0], &wr);
-		ring_send(&p.qp[0]);
-		expect_cqe(&p.cq[0], wr.wr_id, MOOR_WC_SUCCESS, 0);
-		if (!expect(*word == WORD && same(p.buf[0] + 8, p.buf[1] + 8,
-						  BUF / 2 - 8),
-			    "a write before it has come late"))
-			return;
-		/* ATOMIC_WRITE before a write, without a CQE between: the write stays. */
-		wr.flags = UNSIGNALED;
-		put_send(&p.qp[0], &wr);
-		put_half(&p, 1, keys[0], 0);
-		ring_send(&p.qp[0]);
-		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
-		if (!expect(same(p.buf[0] + BUF / 2, p.buf[1], BUF / 2),
-			    "a write behind it has come early"))
-			return;
-	}
-}
-
-TEST_CASE(relaxed_word_seen, "the flag: who sees the word sees what was sent before it",
-	  "MPE-4 ORD-12", HAS(ATOMIC_WRITE))
-{
+	uint8_t most = dev.max_rd_atomic < 3 ? (uint8_t)dev.max_rd_atomic : 3;
+	struct moor_page_request r;
+	struct moor_mr_context e;
 	volatile uint64_t *word;
-	uint32_t key, word_key;
-	unsigned int round;
-	uint64_t place;
-	struct pair p;
+	struct send_wr wr;
+	unsigned int i;
+	struct paged p;
 
-	key = relax(&p);
-	place = take(PAGE);
-	word_key = make_mr(PD, RIGHTS | MOOR_ACCESS_RELAXED_ORDERING, place, PAGE);
-	word = at(place);
-	for (round = 1; round <= 100; round++) {
-		uint64_t number = round;
-		struct send_wr wr = either(MOOR_WQE_ATOMIC_WRITE, place, word_key);
-
-		fill(p.buf[0], BUF, round);
-		put_send(&p.qp[0], &(struct send_wr){
-			.opcode = MOOR_WQE_WRITE, .flags = UNSIGNALED,
-			.remote = p.buf[1], .rkey = key,
-			SGE(p.buf[0], BUF, p.key[0]),
-		});
-		wr.data = &number;
-		put_send(&p.qp[0], &wr);
-		ring_send(&p.qp[0]);
-		need(watch_until(*word == round), "the word does not come");
-		if (!expect(is_filled(p.buf[1], BUF, round),
-			    "round %u: before the data", round))
-			return;
-		wait_cqe(&p.cq[0]);
-	}
+	if (!types() || !(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
+		return;
+	make_paged(&p);
+	set_limits(&p.pair, most, most);
+	page_in(&p, 0, 0, PAGES, true);
+	page_in(&p, 1, 5, 1, true);
+	e = paged_entry(&p, 1);
+	e.access |= ALL_FLUSH;
+	p.key[1] = make_entry(&e, MOOR_MRC_TYPE_MR);
+	word = at(p.pages[1] + 5 * PAGE);
+	*word = 0;
+	paged_post(&p, MOOR_WQE_WRITE, 1, 64, 5 * PAGE + 64, 64);
+	paged_post(&p, MOOR_WQE_READ, 2, 0, PAGE, 64);
+	wr = flush_wr(types(), MOOR_FLUSH_REGION, 0, p.key[1], 0);
+	wr.wr_id = 3;
+	post_send(&p.pair.qp[0], wr);
+	wr = either(MOOR_WQE_ATOMIC_WRITE, paged_addr(1, 5 * PAGE), p.key[1]);
+	wr.wr_id = 4;
+	post_send(&p.pair.qp[0], wr);
+	r = expect_request(&p, 1, PAGE, 1, MOOR_PAGE_REQUEST_RESPONDER);
+	expect_cqe(&p.pair.cq[0], 1, MOOR_WC_SUCCESS, 0);
+	while_it_waits(&p);
+	expect(!*word, "the word is there");
+	page_in(&p, 1, 1, 1, true);
+	must_answer(r.token, MOOR_PAGE_RESOLVED);
+	for (i = 2; i <= 4; i++)
+		expect_cqe(&p.pair.cq[0], i, MOOR_WC_SUCCESS, 0);
+	expect(*word == WORD && same(p.pages[0] + 64, p.pages[1] + 5 * PAGE + 64, 64),
+	       "the data");
 }
 
 /* ---- types of QPs ---- */
