@@ -15,12 +15,6 @@
 #define LEN		5000u
 
 /* The types of FLUSH that the device has: without the feature a right allows nothing. */
-static uint8_t types(void)
-{
-	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ? GLOBAL : 0) |
-	       (dev.features & MOOR_FEATURE_FLUSH_PERSISTENT ? PERSISTENT : 0);
-}
-
 static uint32_t rights_of(uint8_t some)
 {
 	return (some & GLOBAL ? MOOR_ACCESS_FLUSH_GLOBAL : 0) |
@@ -66,12 +60,12 @@ TEST_CASE(flush_rights, "each type needs its right in the entry, and no other",
 		for (type = 1; type < 4; type++) {
 			about("rights %u, type %u", some, type);
 			expect_flushes(&p, type, key, p.buf[1],
-				       !(type & ~(some & types())));
+				       !(type & ~(some & flush_types())));
 		}
 	}
 	about("every other right");
 	key = make_mr(PD, ALL_RIGHTS, p.buf[1], BUF);
-	expect_flushes(&p, types(), key, p.buf[1], false);
+	expect_flushes(&p, flush_types(), key, p.buf[1], false);
 	about("what it allows beside");
 	key = make_mr(PD, ALL_FLUSH, p.buf[1], BUF);
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
@@ -94,7 +88,7 @@ TEST_CASE(flush_qp_rights, "and in the QP's access flags, of a length of 0 too",
 	key = make_mr(PD, ALL_FLUSH, p.buf[1], BUF);
 	for (some = 0; some < 4; some++) {
 		for (type = 1; type < 4; type++) {
-			bool allowed = !(type & ~(some & types()));
+			bool allowed = !(type & ~(some & flush_types()));
 			struct send_wr wr = flush_wr(type, RANGE, NOWHERE,
 						     0xdead, 0);
 
@@ -114,12 +108,12 @@ TEST_CASE(flush_qp_rights, "and in the QP's access flags, of a length of 0 too",
 	must_modify(&p.qp[1], to_state(MOOR_QPS_INIT));
 	must_modify(&p.qp[1], to_rtr(p.qp[0].qpn));
 	must_modify(&p.qp[1], to_rts());
-	expect_flush(&p, flush_wr(types(), REGION, 0, key, 0), false);
+	expect_flush(&p, flush_wr(flush_types(), REGION, 0, key, 0), false);
 	about("a mask that does not name them");
 	cmd.mask = 0;
 	cmd.access_high = 0xff;
 	must_modify(&p.qp[1], cmd);
-	expect_flush(&p, flush_wr(types(), REGION, 0, key, 0), true);
+	expect_flush(&p, flush_wr(flush_types(), REGION, 0, key, 0), true);
 }
 
 TEST_CASE(flush_range, "RANGE lies inside; of REGION neither address nor length counts",
@@ -149,14 +143,14 @@ TEST_CASE(flush_range, "RANGE lies inside; of REGION neither address nor length 
 
 		about("%u bytes at %lld", ranges[i].len,
 		      (long long)ranges[i].shift);
-		expect_flush(&p, flush_wr(types(), RANGE, addr, key,
+		expect_flush(&p, flush_wr(flush_types(), RANGE, addr, key,
 					  ranges[i].len), ranges[i].inside);
-		expect_flush(&p, flush_wr(types(), REGION, addr, key,
+		expect_flush(&p, flush_wr(flush_types(), REGION, addr, key,
 					  ranges[i].len), true);
 	}
 	about("bytes that wrap");
-	expect_flush(&p, flush_wr(types(), RANGE, ~0ull - 7, key, 16), false);
-	expect_flush(&p, flush_wr(types(), REGION, ~0ull, key, ~0u), true);
+	expect_flush(&p, flush_wr(flush_types(), RANGE, ~0ull - 7, key, 16), false);
+	expect_flush(&p, flush_wr(flush_types(), REGION, ~0ull, key, ~0u), true);
 }
 
 TEST_CASE(flush_keys, "the key is one that is good, of either level",
@@ -171,17 +165,17 @@ TEST_CASE(flush_keys, "the key is one that is good, of either level",
 	others = make_mr(OTHER_PD, ALL_FLUSH, p.buf[1], BUF);
 	for (bit = 0; bit < 32; bit += 5) {
 		about("bit %u", bit);
-		expect_flushes(&p, types(), key ^ 1u << bit, p.buf[1], false);
+		expect_flushes(&p, flush_types(), key ^ 1u << bit, p.buf[1], false);
 	}
 	about("another PD");
-	expect_flushes(&p, types(), others, p.buf[1], false);
+	expect_flushes(&p, flush_types(), others, p.buf[1], false);
 	about("the null MR");
-	expect_flushes(&p, types(), dev.null_lkey, p.buf[1], false);
+	expect_flushes(&p, flush_types(), dev.null_lkey, p.buf[1], false);
 	about("the key itself");
-	expect_flushes(&p, types(), key, p.buf[1], true);
+	expect_flushes(&p, flush_types(), key, p.buf[1], true);
 	about("revoked");
 	need(revoke(key) == REVOKED, "MR_REVOKE");
-	expect_flushes(&p, types(), key, p.buf[1], false);
+	expect_flushes(&p, flush_types(), key, p.buf[1], false);
 }
 
 TEST_CASE(flush_untouched, "no byte is touched, nor has to be there", "MPE-8 ACC-13 ACC-14",
@@ -197,10 +191,10 @@ TEST_CASE(flush_untouched, "no byte is touched, nor has to be there", "MPE-8 ACC
 	make_pair(&p);
 	about("memory that is nowhere");
 	key = make_entry(&e, MOOR_MRC_TYPE_MR);
-	expect_flushes(&p, types(), key, NOWHERE, true);
+	expect_flushes(&p, flush_types(), key, NOWHERE, true);
 	/* The length is not of a message: MAX_MSG_SIZE does not limit it. */
 	if (len > ~0u)
-		expect_flush(&p, flush_wr(types(), RANGE, NOWHERE, key, ~0u),
+		expect_flush(&p, flush_wr(flush_types(), RANGE, NOWHERE, key, ~0u),
 			     true);
 	about("a table with nothing in it");
 	e = mr_entry(PD, ALL_FLUSH, p.buf[1], BUF);
@@ -208,7 +202,7 @@ TEST_CASE(flush_untouched, "no byte is touched, nor has to be there", "MPE-8 ACC
 		.root = node | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
 	};
 	key = make_entry(&e, MOOR_MRC_TYPE_MR);
-	expect_flushes(&p, types(), key, p.buf[1] + PAGE, true);
+	expect_flushes(&p, flush_types(), key, p.buf[1] + PAGE, true);
 	expect(is_filled(p.buf[1], BUF, 2) && is_all(node, PAGE, 0),
 	       "something is written");
 }
@@ -226,12 +220,12 @@ TEST_CASE(flush_pages, "pages on demand that are absent are not asked for", "MPE
 	e = paged_entry(&p, 1);
 	e.access |= ALL_FLUSH;
 	key = make_entry(&e, MOOR_MRC_TYPE_MR);
-	expect_flushes(&p.pair, types(), key, paged_addr(1, PAGE), true);
-	expect_flush(&p.pair, flush_wr(types(), RANGE, paged_addr(1, 0), key,
+	expect_flushes(&p.pair, flush_types(), key, paged_addr(1, PAGE), true);
+	expect_flush(&p.pair, flush_wr(flush_types(), RANGE, paged_addr(1, 0), key,
 				       PAGES * PAGE), true);
 	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 	about("beyond its end");
-	expect_flush(&p.pair, flush_wr(types(), RANGE, paged_addr(1, 0), key,
+	expect_flush(&p.pair, flush_wr(flush_types(), RANGE, paged_addr(1, 0), key,
 				       PAGES * PAGE + 1), false);
 }
 
@@ -269,7 +263,7 @@ static void windows_of_type(struct pair *p, unsigned int type)
 		b.access = rights_of(some);
 		b.mr_lkey = bare;
 		about("type %u, rights %u, of an MR without them", type, some);
-		if (some & types() & PERSISTENT) {
+		if (some & flush_types() & PERSISTENT) {
 			expect(bind(p, b) == MOOR_SYN_RIGHTS, "it is bound");
 			b.mr_lkey = lasting;
 		}
@@ -278,7 +272,7 @@ static void windows_of_type(struct pair *p, unsigned int type)
 		expect(!query(key, &out) && out.access == b.access,
 		       "MR_QUERY: rights 0x%x", out.access);
 		for (kind = 1; kind < 4; kind++) {
-			bool allowed = !(kind & ~(some & types()));
+			bool allowed = !(kind & ~(some & flush_types()));
 
 			expect_flushes(p, kind, key, b.addr, allowed);
 			/* The binding has ended with the reset of its QP. */
@@ -286,11 +280,11 @@ static void windows_of_type(struct pair *p, unsigned int type)
 				need(!bind(p, b), "it is not bound anew");
 		}
 	}
-	expect_flush(p, flush_wr(types(), RANGE, b.addr, key, LEN), true);
-	expect_flush(p, flush_wr(types(), REGION, 0, key, ~0u), true);
-	expect_flush(p, flush_wr(types(), RANGE, b.addr, key, LEN + 1), false);
+	expect_flush(p, flush_wr(flush_types(), RANGE, b.addr, key, LEN), true);
+	expect_flush(p, flush_wr(flush_types(), REGION, 0, key, ~0u), true);
+	expect_flush(p, flush_wr(flush_types(), RANGE, b.addr, key, LEN + 1), false);
 	need(type == MOOR_MRC_TYPE_MW_1 || !bind(p, b), "it is not bound anew");
-	expect_flush(p, flush_wr(types(), RANGE, b.addr - 1, key, 2), false);
+	expect_flush(p, flush_wr(flush_types(), RANGE, b.addr - 1, key, 2), false);
 }
 
 TEST_CASE(flush_windows, "a window lends its own rights; PERSISTENT its MR has to have too",
@@ -312,11 +306,11 @@ TEST_CASE(flush_unbound, "a window that is not bound, or bound elsewhere, is no 
 	struct pair p;
 	uint32_t key;
 
-	if (!types())
+	if (!flush_types())
 		return;
 	make_pair(&p);
 	key = make_window(PD, MOOR_MRC_TYPE_MW_2);
-	expect_flushes(&p, types(), key, p.buf[0], false);
+	expect_flushes(&p, flush_types(), key, p.buf[0], false);
 	b = (struct moor_wqe_bind){
 		.mw_key = key, .new_key = key, .access = ALL_FLUSH,
 		.addr = p.buf[0], .length = LEN,
@@ -328,7 +322,7 @@ TEST_CASE(flush_unbound, "a window that is not bound, or bound elsewhere, is no 
 		.opcode = MOOR_WQE_BIND_MW, .wr_id = 9, .bind = b,
 	});
 	expect_cqe(&p.cq[0], 9, MOOR_WC_SUCCESS, 0);
-	expect_flush(&p, flush_wr(types(), REGION, 0, key, 0), false);
+	expect_flush(&p, flush_wr(flush_types(), REGION, 0, key, 0), false);
 }
 
 /* A pair of kernel QPs. */
@@ -356,7 +350,7 @@ TEST_CASE(flush_registration, "a fast registration has rights of its own", "MPE-
 	uint32_t key;
 	struct pair p;
 
-	if (!types())
+	if (!flush_types())
 		return;
 	make_kernel_pair(&p);
 	for (some = 0; some < 4; some++) {
@@ -373,10 +367,10 @@ TEST_CASE(flush_registration, "a fast registration has rights of its own", "MPE-
 		for (type = 1; type < 4; type++) {
 			about("rights %u, type %u", some, type);
 			expect_flushes(&p, type, key, PAGE,
-				       !(type & ~(some & types())));
+				       !(type & ~(some & flush_types())));
 		}
 	}
-	expect_flush(&p, flush_wr(types(), RANGE, PAGE, key, 101), false);
+	expect_flush(&p, flush_wr(flush_types(), RANGE, PAGE, key, 101), false);
 }
 
 TEST_CASE(flush_all, "all of memory, of a QP that the kernel has made", "MPE-6 MPE-7 ACC-18",
@@ -388,18 +382,18 @@ TEST_CASE(flush_all, "all of memory, of a QP that the kernel has made", "MPE-6 M
 
 	make_kernel_pair(&p);
 	key = make_entry(&e, MOOR_MRC_TYPE_ALL);
-	expect_flushes(&p, types(), key, p.buf[1], true);
-	expect_flush(&p, flush_wr(types(), RANGE, ~0ull - 7, key, 8), true);
-	expect_flush(&p, flush_wr(types(), RANGE, ~0ull - 7, key, 9), false);
+	expect_flushes(&p, flush_types(), key, p.buf[1], true);
+	expect_flush(&p, flush_wr(flush_types(), RANGE, ~0ull - 7, key, 8), true);
+	expect_flush(&p, flush_wr(flush_types(), RANGE, ~0ull - 7, key, 9), false);
 	e.access = ALL_RIGHTS & ~MOOR_ACCESS_MW_BIND;
 	about("without the rights");
-	expect_flushes(&p, types(), make_entry(&e, MOOR_MRC_TYPE_ALL), p.buf[1],
+	expect_flushes(&p, flush_types(), make_entry(&e, MOOR_MRC_TYPE_ALL), p.buf[1],
 		       false);
 	about("a user's QP");
 	host_begin();
 	make_pair(&p);
 	e.access = ALL_FLUSH;
-	expect_flushes(&p, types(), make_entry(&e, MOOR_MRC_TYPE_ALL), p.buf[1],
+	expect_flushes(&p, flush_types(), make_entry(&e, MOOR_MRC_TYPE_ALL), p.buf[1],
 		       false);
 }
 
@@ -422,7 +416,7 @@ TEST_CASE(flush_malformed, "types and levels that there are not, reserved bytes,
 	unsigned int i;
 
 	make_pair(&p);
-	good = flush_wr(types(), REGION, p.buf[1],
+	good = flush_wr(flush_types(), REGION, p.buf[1],
 			make_mr(PD, ALL_FLUSH, p.buf[1], BUF), 8);
 	for (i = 0; i < sizeof(no_types); i++) {
 		about("type %u", no_types[i]);
@@ -472,7 +466,7 @@ TEST_CASE(flush_stride, "its segment fits into the smallest slot, and is all tha
 	cmd.log_rq_stride = MOOR_MIN_LOG_SQ_STRIDE;
 	must(cmd);
 	reconnect(&p);
-	wr = flush_wr(types(), RANGE, p.buf[1],
+	wr = flush_wr(flush_types(), RANGE, p.buf[1],
 		      make_mr(PD, ALL_FLUSH, p.buf[1], BUF), BUF);
 	raw = put_send(&p.qp[0], &wr);
 	raw->imm = ~0u;

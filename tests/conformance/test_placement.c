@@ -11,19 +11,11 @@
 
 static const uint64_t word_value = WORD;
 
-static uint8_t types(void)
-{
-	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ?
-		MOOR_FLUSH_GLOBAL : 0) |
-	       (dev.features & MOOR_FEATURE_FLUSH_PERSISTENT ?
-		MOOR_FLUSH_PERSISTENT : 0);
-}
-
 /* Does the device have the opcode's feature? */
 static bool is_offered(uint8_t opcode)
 {
 	about("opcode 0x%02x", opcode);
-	return opcode == MOOR_WQE_FLUSH ? types() :
+	return opcode == MOOR_WQE_FLUSH ? flush_types() :
 	       dev.features & MOOR_FEATURE_ATOMIC_WRITE;
 }
 
@@ -34,7 +26,7 @@ static bool is_offered(uint8_t opcode)
 static struct send_wr either(uint8_t opcode, uint64_t remote, uint32_t rkey)
 {
 	if (opcode == MOOR_WQE_FLUSH)
-		return flush_wr(types(), MOOR_FLUSH_RANGE, remote, rkey, 8);
+		return flush_wr(flush_types(), MOOR_FLUSH_RANGE, remote, rkey, 8);
 	return (struct send_wr){
 		.opcode = opcode, .wr_id = 0xf1, .remote = remote,
 		.rkey = rkey, .data = &word_value,
@@ -170,7 +162,7 @@ TEST_CASE(among_all, "among messages of every kind they take effect in order", "
 			wr.flags = UNSIGNALED;
 			put_send(&p.qp[0], &wr);
 		}
-		if (types()) {
+		if (flush_types()) {
 			struct send_wr wr = either(MOOR_WQE_FLUSH, p.buf[1], key);
 
 			wr.flags = UNSIGNALED;
@@ -297,7 +289,7 @@ TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for
 	struct send_wr wr;
 	struct paged p;
 
-	if (!types())
+	if (!flush_types())
 		return;
 	make_paged(&p);
 	page_in(&p, 0, 0, PAGES, true);
@@ -305,7 +297,7 @@ TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for
 	e.access |= ALL_FLUSH;
 	p.key[1] = make_entry(&e, MOOR_MRC_TYPE_MR);
 	paged_post(&p, MOOR_WQE_WRITE, 5, 0, PAGE, 64);
-	wr = flush_wr(types(), MOOR_FLUSH_RANGE, paged_addr(1, 0), p.key[1],
+	wr = flush_wr(flush_types(), MOOR_FLUSH_RANGE, paged_addr(1, 0), p.key[1],
 		      PAGES * PAGE);
 	post_send(&p.pair.qp[0], wr);
 	r = expect_request(&p, 1, PAGE, 1, WRITTEN);
@@ -331,7 +323,7 @@ TEST_CASE(word_behind_flush, "an ATOMIC_WRITE does not pass a FLUSH that waits, 
 	unsigned int i;
 	struct paged p;
 
-	if (!types() || !(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
+	if (!flush_types() || !(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
 		return;
 	make_paged(&p);
 	set_limits(&p.pair, most, most);
@@ -344,7 +336,7 @@ TEST_CASE(word_behind_flush, "an ATOMIC_WRITE does not pass a FLUSH that waits, 
 	*word = 0;
 	paged_post(&p, MOOR_WQE_WRITE, 1, 64, 5 * PAGE + 64, 64);
 	paged_post(&p, MOOR_WQE_READ, 2, 0, PAGE, 64);
-	wr = flush_wr(types(), MOOR_FLUSH_REGION, 0, p.key[1], 0);
+	wr = flush_wr(flush_types(), MOOR_FLUSH_REGION, 0, p.key[1], 0);
 	wr.wr_id = 3;
 	post_send(&p.pair.qp[0], wr);
 	wr = either(MOOR_WQE_ATOMIC_WRITE, paged_addr(1, 5 * PAGE), p.key[1]);

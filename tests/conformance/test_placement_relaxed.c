@@ -10,14 +10,6 @@
 
 static const uint64_t word_value = WORD;
 
-static uint8_t types(void)
-{
-	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ?
-		MOOR_FLUSH_GLOBAL : 0) |
-	       (dev.features & MOOR_FEATURE_FLUSH_PERSISTENT ?
-		MOOR_FLUSH_PERSISTENT : 0);
-}
-
 /* An ATOMIC_WRITE of WORD, inline, to @remote. */
 static struct send_wr word_wr(uint64_t remote, uint32_t rkey)
 {
@@ -73,7 +65,7 @@ TEST_CASE(relaxed_flush, "the flag: of two writes to a place and a FLUSH between
 		fill(p.buf[0], BUF / 2, round);
 		fill(p.buf[0] + BUF / 2, BUF / 2, round + 1);
 		put_half(&p, 0, key, UNSIGNALED);
-		wr = flush_wr(round & 2 ? types() : types() & -types(),
+		wr = flush_wr(round & 2 ? flush_types() : flush_types() & -flush_types(),
 			      round & 1, p.buf[1], key, BUF / 2);
 		wr.flags = UNSIGNALED;
 		put_send(&p.qp[0], &wr);
@@ -110,7 +102,7 @@ TEST_CASE(relaxed_flag, "the flag: who sees what was sent behind a FLUSH sees wh
 			.remote = p.buf[1], .rkey = key,
 			SGE(p.buf[0], BUF, p.key[0]),
 		});
-		wr = flush_wr(types(), MOOR_FLUSH_RANGE, p.buf[1], key, BUF);
+		wr = flush_wr(flush_types(), MOOR_FLUSH_RANGE, p.buf[1], key, BUF);
 		wr.flags = UNSIGNALED;
 		put_send(&p.qp[0], &wr);
 		put_send(&p.qp[0], &(struct send_wr){
@@ -185,7 +177,7 @@ TEST_CASE(relaxed_flush_word, "the flag: a FLUSH is done before an ATOMIC_WRITE 
 	uint32_t key;
 	struct pair p;
 
-	if (!types())
+	if (!flush_types())
 		return;
 	key = relax(&p);
 	set_limits(&p, most);
@@ -203,7 +195,7 @@ TEST_CASE(relaxed_flush_word, "the flag: a FLUSH is done before an ATOMIC_WRITE 
 			.remote = p.buf[1], .rkey = key,
 			SGE(p.buf[0], 4096, p.key[0]),
 		});
-		wr = flush_wr(round & 2 ? types() : types() & -types(),
+		wr = flush_wr(round & 2 ? flush_types() : flush_types() & -flush_types(),
 			      round & 4 ? MOOR_FLUSH_REGION : MOOR_FLUSH_RANGE,
 			      p.buf[1], key, 4096);
 		wr.flags = UNSIGNALED;

@@ -304,6 +304,14 @@ struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
 	};
 }
 
+uint8_t flush_types(void)
+{
+	return (dev.features & MOOR_FEATURE_FLUSH_GLOBAL ?
+		MOOR_FLUSH_GLOBAL : 0) |
+	       (dev.features & MOOR_FEATURE_FLUSH_PERSISTENT ?
+		MOOR_FLUSH_PERSISTENT : 0);
+}
+
 void ring_send(const struct qp *qp)
 {
 	ring_slot(qp->sq_slot, qp->sq_producer);

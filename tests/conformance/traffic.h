@@ -110,6 +110,9 @@ struct send_wr {
 struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
 			uint32_t rkey, uint32_t len);
 
+/* The types of FLUSH that the device offers. */
+uint8_t flush_types(void);
+
 /* Writes a WQE into the next slot, without ringing. Return: the WQE. */
 struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr);
 void ring_send(const struct qp *qp);
