@@ -138,7 +138,10 @@ static void rest(struct servers *servers, enum pace_step step, uint64_t now)
 		nap(servers, now);
 		break;
 	case PACE_DOZE:
-		doze(servers);
+		if (nic_dozes(endpoint_nic(servers->vfio.ep)))
+			doze(servers);
+		else
+			nap(servers, now);
 	}
 }
 

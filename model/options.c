@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/features.h"
 #include "options.h"
 
 #define EXIT_USAGE	2
@@ -23,6 +24,8 @@ static const char help[] =
 "  --control PATH     make the NIC misbehave: commands, line by line, on this socket\n"
 "  --index N          0 to 255: gives MAC and GUID of their own (default: 0)\n"
 "  --mac MAC          unicast Ethernet address; the GUID follows from it\n"
+"  --without LIST     features of the hardware interface that this NIC lacks, such as\n"
+"                     odp,uc,xrc; all: it has none\n"
 "  --strict           do whatever the specification allows a NIC to do\n"
 "  --trap-bar2        do not let BAR2 and doorbells be mapped; apply writes to BAR2\n"
 "                     torn and late\n"
@@ -44,6 +47,7 @@ enum {
 	OPT_CONTROL,
 	OPT_INDEX,
 	OPT_MAC,
+	OPT_WITHOUT,
 	OPT_STRICT,
 	OPT_TRAP_BAR2,
 	OPT_SYNC_COMMANDS,
@@ -60,6 +64,7 @@ static const struct option long_options[] = {
 	{ "control", required_argument, NULL, OPT_CONTROL },
 	{ "index", required_argument, NULL, OPT_INDEX },
 	{ "mac", required_argument, NULL, OPT_MAC },
+	{ "without", required_argument, NULL, OPT_WITHOUT },
 	{ "strict", no_argument, NULL, OPT_STRICT },
 	{ "trap-bar2", no_argument, NULL, OPT_TRAP_BAR2 },
 	{ "sync-commands", no_argument, NULL, OPT_SYNC_COMMANDS },
@@ -164,6 +169,10 @@ static void parse_one(struct options *opts, int option, const char *name)
 		break;
 	case OPT_MAC:
 		parse_mac(nic->mac, optarg);
+		break;
+	case OPT_WITHOUT:
+		if (!features_parse(&nic->without, optarg))
+			usage_error("--without: not features such as odp,uc: %s", optarg);
 		break;
 	case OPT_STRICT:
 		nic->strict = true;

@@ -11,6 +11,7 @@
 struct nic_config {
 	uint64_t node_guid;	/* EUI-64, its first byte in bits 63:56 */
 	uint8_t mac[6];
+	uint64_t without;	/* MOOR_FEATURE_*: what it does not have */
 	bool strict;		/* do what the specification only allows */
 	bool sync_commands;	/* a command is done when its kick returns */
 	uint64_t seed;

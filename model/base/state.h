@@ -55,6 +55,12 @@ static inline bool nic_works(const struct nic *nic)
 	return nic->enabled && nic->bus_master && !nic->fatal_code;
 }
 
+/* Does the NIC have one of these features (HWI 4.2)? */
+static inline bool nic_has(const struct nic *nic, uint64_t features)
+{
+	return NIC_FEATURES & ~nic->cfg.without & features;
+}
+
 /*
  * What --strict does where the document leaves a choice: a number below @n,
  * at random but the same in each run with one seed; else 0.

@@ -41,6 +41,7 @@ struct command {
 	const char *name;
 	uint8_t (*run)(struct nic *nic, const struct moor_cmd *cmd,
 		       struct moor_cpl *cpl);
+	uint64_t needs;		/* MOOR_FEATURE_*, one of which there has to be; 0: none */
 	uint8_t size;		/* the bytes behind have to be zero */
 	bool walks;		/* the table of a ring, which may have a million entries */
 	struct reserved reserved[MAX_RESERVED];
@@ -59,7 +60,9 @@ static uint8_t nop(struct nic *nic, const struct moor_cmd *cmd,
 	return MOOR_CMD_OK;
 }
 
-/* An opcode that is not in here is unknown, or its feature is absent. */
+#define WINDOWS		(MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B)
+
+/* An opcode that is not in here is unknown. */
 static const struct command commands[] = {
 	[MOOR_CMD_NOP] = {
 		.name = "NOP", .run = nop,
@@ -96,6 +99,7 @@ static const struct command commands[] = {
 	},
 	[MOOR_CMD_MODIFY_CQ] = {
 		.name = "MODIFY_CQ", .run = cq_modify,
+		.needs = MOOR_FEATURE_CQ_MODERATION,
 		.size = sizeof(struct moor_cmd_modify_cq),
 	},
 	[MOOR_CMD_CREATE_QP] = {
@@ -123,6 +127,7 @@ static const struct command commands[] = {
 	},
 	[MOOR_CMD_CREATE_SRQ] = {
 		.name = "CREATE_SRQ", .run = srq_create,
+		.needs = MOOR_FEATURE_SRQ,
 		.size = sizeof(struct moor_cmd_create_srq),
 		.walks = true,
 		.reserved = { RESERVED(moor_cmd_create_srq, reserved1),
@@ -131,6 +136,7 @@ static const struct command commands[] = {
 	},
 	[MOOR_CMD_MODIFY_SRQ] = {
 		.name = "MODIFY_SRQ", .run = srq_modify,
+		.needs = MOOR_FEATURE_SRQ,
 		.size = sizeof(struct moor_cmd_modify_srq),
 		.walks = true,
 		.reserved = { RESERVED(moor_cmd_modify_srq, reserved1),
@@ -138,21 +144,25 @@ static const struct command commands[] = {
 	},
 	[MOOR_CMD_QUERY_SRQ] = {
 		.name = "QUERY_SRQ", .run = srq_query,
+		.needs = MOOR_FEATURE_SRQ,
 		.size = sizeof(struct moor_cmd_query_srq),
 		.reserved = { RESERVED(moor_cmd_query_srq, reserved1) },
 	},
 	[MOOR_CMD_DESTROY_SRQ] = {
 		.name = "DESTROY_SRQ", .run = xrc_destroy_srq,
+		.needs = MOOR_FEATURE_SRQ,
 		.size = sizeof(struct moor_cmd_destroy_srq),
 		.reserved = { RESERVED(moor_cmd_destroy_srq, reserved1) },
 	},
 	[MOOR_CMD_ATTACH_FILTER] = {
 		.name = "ATTACH_FILTER", .run = filter_attach,
+		.needs = MOOR_FEATURE_UD,
 		.size = sizeof(struct moor_cmd_filter),
 		.reserved = { RESERVED(moor_cmd_filter, reserved1) },
 	},
 	[MOOR_CMD_DETACH_FILTER] = {
 		.name = "DETACH_FILTER", .run = filter_detach,
+		.needs = MOOR_FEATURE_UD,
 		.size = sizeof(struct moor_cmd_filter),
 		.reserved = { RESERVED(moor_cmd_filter, reserved1) },
 	},
@@ -172,16 +182,18 @@ static const struct command commands[] = {
 		.reserved = { RESERVED(moor_cmd_mr_query, reserved1) },
 	},
 	[MOOR_CMD_MR_WINDOWS] = {
-		.name = "MR_WINDOWS", .run = mw_list,
+		.name = "MR_WINDOWS", .run = mw_list, .needs = WINDOWS,
 		.size = sizeof(struct moor_cmd_mr_windows),
 	},
 	[MOOR_CMD_MR_INVALIDATE] = {
 		.name = "MR_INVALIDATE", .run = odp_invalidate,
+		.needs = MOOR_FEATURE_ODP,
 		.size = sizeof(struct moor_cmd_mr_invalidate),
 		.reserved = { RESERVED(moor_cmd_mr_invalidate, reserved1) },
 	},
 	[MOOR_CMD_PAGE_RESPONSE] = {
 		.name = "PAGE_RESPONSE", .run = parking_answer,
+		.needs = MOOR_FEATURE_ODP,
 		.size = sizeof(struct moor_cmd_page_response),
 		.reserved = { RESERVED(moor_cmd_page_response, reserved1) },
 	},
@@ -252,7 +264,7 @@ static void run_command(struct nic *nic, const struct moor_cmd *cmd,
 	uint32_t at;
 
 	cpl->tag = cmd->hdr.tag;
-	if (!command) {
+	if (!command || (command->needs && !nic_has(nic, command->needs))) {
 		cpl->status = MOOR_CMD_BAD_OPCODE;
 		log_refused(command_rule(cpl->status),
 			    "command 0x%02x: unknown opcode", cmd->hdr.opcode);

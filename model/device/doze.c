@@ -53,6 +53,11 @@ static bool store_doze(struct nic *nic, uint32_t value)
 	return true;
 }
 
+bool nic_dozes(const struct nic *nic)
+{
+	return nic_has(nic, MOOR_FEATURE_DOZES);
+}
+
 bool nic_doze(struct nic *nic)
 {
 	if (!nic_works(nic))

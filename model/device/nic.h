@@ -51,6 +51,9 @@ void nic_set_bus_master(struct nic *nic, bool on);
  */
 bool nic_run(struct nic *nic);
 
+/* May it sleep, so that doorbells need kicks? Else nobody says when there is work. */
+bool nic_dozes(const struct nic *nic);
+
 /*
  * Sets the dozing word, then looks at the doorbells once more. Return: false
  * when there is work, and the caller must not block.

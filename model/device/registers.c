@@ -52,8 +52,10 @@ static uint64_t read_register(const struct nic *nic, uint32_t offset,
 	case MOOR_REG_NULL_LKEY:	return NIC_NULL_LKEY;
 	case MOOR_REG_MAX_MSG_SIZE:	return NIC_MAX_MSG_SIZE;
 	case MOOR_REG_QP_INDEX_BITS:	return NIC_QP_INDEX_BITS;
-	case MOOR_REG_SRQ_INDEX_BITS:	return NIC_SRQ_INDEX_BITS;
-	case MOOR_REG_MAX_FILTER:	return NIC_MAX_FILTER;
+	case MOOR_REG_SRQ_INDEX_BITS:	return nic_has(nic, MOOR_FEATURE_SRQ) ?
+					       NIC_SRQ_INDEX_BITS : 0;
+	case MOOR_REG_MAX_FILTER:	return nic_has(nic, MOOR_FEATURE_UD) ?
+					       NIC_MAX_FILTER : 0;
 	case MOOR_REG_MAX_CQ:		return NIC_MAX_CQ;
 	case MOOR_REG_MAX_EQ:		return NIC_MAX_EQ;
 	case MOOR_REG_MAX_LOG_WQE:	return NIC_MAX_LOG_WQE;
@@ -74,13 +76,14 @@ static uint64_t read_register(const struct nic *nic, uint32_t offset,
 	}
 	*bytes = 8;
 	switch (offset) {
-	case MOOR_REG_FEATURES:		return NIC_FEATURES;
+	case MOOR_REG_FEATURES:		return NIC_FEATURES & ~nic->cfg.without;
 	case MOOR_REG_PAGE_SIZES:	return NIC_PAGE_SIZES;
 	case MOOR_REG_NODE_GUID:	return nic->cfg.node_guid;
 	case MOOR_REG_MAC:		return mac_register(nic);
 	case MOOR_REG_MAX_MR_SIZE:	return NIC_MAX_MR_SIZE;
 	case MOOR_REG_DM_OFFSET:	return NIC_DM_OFFSET;
-	case MOOR_REG_DM_SIZE:		return NIC_DM_SIZE;
+	case MOOR_REG_DM_SIZE:		return nic_has(nic, MOOR_FEATURE_DM) ?
+					       NIC_DM_SIZE : 0;
 	case MOOR_REG_CMD_BASE:		return nic->commands->base;
 	case MOOR_REG_CPL_BASE:		return nic->commands->cpl_base;
 	case MOOR_REG_DOZE_ADDR:	return nic->doze->addr;
@@ -118,23 +121,31 @@ static bool range_reachable(struct nic *nic, uint64_t base, uint64_t size, bool 
 	return xlat_reachable(nic, &xlat, size, write);
 }
 
-static bool setup_good(struct nic *nic)
+/* Without DOZES nobody looks at DOZE_ADDR (HWI CTL-8). */
+static bool doze_good(const struct nic *nic)
 {
 	uint64_t len = sizeof(uint32_t);
+
+	return !nic_has(nic, MOOR_FEATURE_DOZES) ||
+	       (!(nic->doze->addr % sizeof(uint32_t)) &&
+		dma_map_ptr(nic->dma, nic->doze->addr, &len, true) &&
+		len == sizeof(uint32_t));
+}
+
+static bool setup_good(struct nic *nic)
+{
 	uint64_t entries;
 
 	if (!nic->bus_master || !nic->commands->log_size ||
 	    nic->commands->log_size > NIC_MAX_LOG_CMD ||
-	    nic->commands->base % MOOR_PAGE_SIZE || nic->commands->cpl_base % MOOR_PAGE_SIZE ||
-	    nic->doze->addr % sizeof(uint32_t))
+	    nic->commands->base % MOOR_PAGE_SIZE || nic->commands->cpl_base % MOOR_PAGE_SIZE)
 		return false;
 	entries = 1ULL << nic->commands->log_size;
 	return range_reachable(nic, nic->commands->base, entries * MOOR_CMD_SIZE,
 			       false) &&
 	       range_reachable(nic, nic->commands->cpl_base, entries * MOOR_CPL_SIZE,
 			       true) &&
-	       dma_map_ptr(nic->dma, nic->doze->addr, &len, true) &&
-	       len == sizeof(uint32_t);
+	       doze_good(nic);
 }
 
 static void write_control(struct nic *nic, uint32_t value)

@@ -83,16 +83,27 @@ static bool body_on_demand(const struct moor_mr_context *e, struct xlat *xlat)
 	return xlat->levels && xlat->memory == MOOR_MEMORY_HOST;
 }
 
-static bool body_well_formed(const struct moor_mr_context *e, struct xlat *xlat)
+static bool body_well_formed(const struct nic *nic,
+			     const struct moor_mr_context *e, struct xlat *xlat)
 {
 	if (le32toh(e->access) & MOOR_ACCESS_ON_DEMAND)
-		return body_on_demand(e, xlat);
+		return nic_has(nic, MOOR_FEATURE_ODP) && body_on_demand(e, xlat);
 	return e->length && le64toh(e->length) <= NIC_MAX_MR_SIZE &&
-	       range_well_formed(e, xlat);
+	       range_well_formed(e, xlat) &&
+	       (xlat->memory == MOOR_MEMORY_HOST || nic_has(nic, MOOR_FEATURE_DM));
+}
+
+/* Are there windows, or fast-registration MRs, of this type? */
+static bool type_offered(const struct nic *nic, uint64_t type)
+{
+	return nic_has(nic, type == MOOR_MRC_TYPE_FAST_REG ? MOOR_FEATURE_FAST_REG :
+			    type == MOOR_MRC_TYPE_MW_1 ? MOOR_FEATURE_MW_TYPE_1 :
+							 MOOR_FEATURE_MW_TYPE_2B);
 }
 
 /* Does an entry have the form of its type (HWI MR-3, MR-4), at an index of its range? */
-static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
+static bool entry_well_formed(const struct nic *nic,
+			      const struct moor_mr_context *e, uint32_t index,
 			      struct xlat *xlat)
 {
 	uint64_t word = le64toh(e->valid);
@@ -106,14 +117,15 @@ static bool entry_well_formed(const struct moor_mr_context *e, uint32_t index,
 
 	switch (word & MOOR_MRC_TYPE) {
 	case MOOR_MRC_TYPE_MR:
-		return !consumer && body_well_formed(e, xlat);
+		return !consumer && body_well_formed(nic, e, xlat);
 	case MOOR_MRC_TYPE_ALL:
 		return !consumer && body_clear(e) &&
 		       !(le32toh(e->access) & MOOR_ACCESS_ON_DEMAND);
 	case MOOR_MRC_TYPE_FAST_REG:
 	case MOOR_MRC_TYPE_MW_1:
 	case MOOR_MRC_TYPE_MW_2:
-		return consumer && !e->access && body_clear(e);
+		return consumer && type_offered(nic, word & MOOR_MRC_TYPE) &&
+		       !e->access && body_clear(e);
 	default:
 		return false;
 	}
@@ -132,7 +144,7 @@ struct mr_dynamic *mr_find_entry(struct nic *nic, uint32_t index,
 		*entry = *kept;
 	else if (!read_entry(nic, index, entry))
 		return NULL;
-	if (!entry_well_formed(entry, index, xlat))
+	if (!entry_well_formed(nic, entry, index, xlat))
 		return NULL;
 	dyn = dynamic_state(nic, index, le64toh(entry->valid));
 	if (nic->mr->strict && !kept && !dyn->revoked)
@@ -359,9 +371,25 @@ uint8_t mr_query(struct nic *nic, const struct moor_cmd *raw,
 	return MOOR_CMD_OK;
 }
 
+uint32_t mr_rights(const struct nic *nic)
+{
+	uint32_t rights = MOOR_ACCESS_ALL;
+
+	if (!nic_has(nic, MOOR_FEATURE_ATOMICS))
+		rights &= ~(uint32_t)MOOR_ACCESS_REMOTE_ATOMIC;
+	if (!nic_has(nic, MOOR_FEATURE_FLUSH_GLOBAL))
+		rights &= ~(uint32_t)MOOR_ACCESS_FLUSH_GLOBAL;
+	if (!nic_has(nic, MOOR_FEATURE_FLUSH_PERSISTENT))
+		rights &= ~(uint32_t)MOOR_ACCESS_FLUSH_PERSISTENT;
+	return rights;
+}
+
 bool mr_init(struct nic *nic)
 {
-	return !nic->cfg.strict || (mr_strict_init(nic) && relaxed_init(nic));
+	if (!nic->cfg.strict)
+		return true;
+	return mr_strict_init(nic) &&
+	       (!nic_has(nic, MOOR_FEATURE_RELAXED_ORDERING) || relaxed_init(nic));
 }
 
 void mr_exit(struct nic *nic)

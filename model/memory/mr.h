@@ -70,6 +70,9 @@ uint8_t mr_grant_whole(struct nic *nic, const struct mr_actor *actor,
 uint8_t mr_grant_ptr(struct nic *nic, struct mr_grant *grant, uint64_t off,
 		     uint64_t *len, uint8_t **ptr);
 
+/* Return: MOOR_ACCESS_*, those whose features the NIC has (HWI FEAT-4). */
+uint32_t mr_rights(const struct nic *nic);
+
 bool mr_init(struct nic *nic);
 void mr_exit(struct nic *nic);
 void mr_reset(struct nic *nic);

@@ -41,14 +41,15 @@ static bool table_has_room(const struct xlat *xlat, uint64_t length,
 }
 
 /* The checks 4 to 7 of REG_MR. */
-static uint8_t check_request(const struct mr_fast_request *req,
+static uint8_t check_request(const struct nic *nic,
+			     const struct mr_fast_request *req,
 			     const struct moor_mr_context *entry,
 			     struct mr_registration *reg)
 {
 	uint64_t last;
 
 	if ((req->access & ~(uint32_t)FAST_RIGHTS) ||
-	    ((req->access & WRITING_RIGHTS) &&
+	    ((req->access & mr_rights(nic) & WRITING_RIGHTS) &&
 	     !(req->access & MOOR_ACCESS_LOCAL_WRITE)))
 		return MOOR_SYN_RIGHTS;
 	if (!req->length || req->length > NIC_MAX_MR_SIZE)
@@ -80,7 +81,7 @@ uint8_t mr_fast_register(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_PD;
 	if (dyn->registered)
 		return MOOR_SYN_KEY;
-	syndrome = check_request(req, &entry, &reg);
+	syndrome = check_request(nic, req, &entry, &reg);
 	if (syndrome)
 		return syndrome;
 	*registration_of(nic, key_index(req->key)) = reg;

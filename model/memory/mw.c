@@ -116,6 +116,7 @@ static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 			const struct mw_request *req, struct mw_binding *b)
 {
 	uint32_t rights = req->access & ~(uint32_t)MOOR_BIND_ZERO_BASED;
+	uint32_t asking = rights & mr_rights(nic);
 	struct moor_mr_context entry;
 	struct mr_dynamic *mr;
 	struct xlat xlat;
@@ -129,8 +130,8 @@ static uint8_t check_mr(struct nic *nic, const struct mr_actor *actor,
 		return MOOR_SYN_PD;
 	if (!(le32toh(entry.access) & MOOR_ACCESS_MW_BIND) ||
 	    (rights & ~(uint32_t)REMOTE_RIGHTS) ||
-	    (rights & ~le32toh(entry.access) & MOOR_ACCESS_FLUSH_PERSISTENT) ||
-	    ((rights & WRITING_RIGHTS) &&
+	    (asking & ~le32toh(entry.access) & MOOR_ACCESS_FLUSH_PERSISTENT) ||
+	    ((asking & WRITING_RIGHTS) &&
 	     !(le32toh(entry.access) & MOOR_ACCESS_LOCAL_WRITE)))
 		return MOOR_SYN_RIGHTS;
 	if (!range_inside(req->addr, req->length, le64toh(entry.iova),

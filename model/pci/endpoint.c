@@ -35,6 +35,7 @@ struct endpoint {
 	struct write_buffer *held;	/* NULL: BAR2 may be mapped */
 	bool bus_master;		/* as the NIC knows it */
 	bool dead;			/* off the bus */
+	bool has_dm;			/* on-NIC memory (HWI 7.3) */
 	uint32_t resets;		/* FLR, and by the client */
 
 	/*
@@ -120,6 +121,7 @@ struct endpoint *endpoint_create(const struct endpoint_config *cfg,
 	if (errno)
 		goto err_free;
 	ep->dma = dma;
+	ep->has_dm = !(cfg->nic.without & MOOR_FEATURE_DM);
 	for (i = 0; i < NIC_NUM_VECTORS; i++)
 		ep->irq_fd[i] = -1;
 	pci_config_init(&ep->config);
@@ -206,6 +208,8 @@ void endpoint_region_info(const struct endpoint *ep, unsigned int region,
 		if (!ep->held)
 			info->area[info->areas++].size =
 				NIC_DB_PAGES * MOOR_PAGE_SIZE;
+		if (!ep->has_dm)
+			break;
 		info->area[info->areas].offset = NIC_DM_OFFSET;
 		info->area[info->areas++].size = NIC_DM_SIZE;
 		break;
@@ -410,10 +414,10 @@ static void kick(struct endpoint *ep, uint64_t offset)
 }
 
 /* @offset is in the BAR. */
-static bool in_db_memory(uint64_t offset, uint32_t count)
+static bool in_db_memory(const struct endpoint *ep, uint64_t offset, uint32_t count)
 {
 	return offset + count <= NIC_DB_PAGES * MOOR_PAGE_SIZE ||
-	       (offset >= NIC_DM_OFFSET &&
+	       (ep->has_dm && offset >= NIC_DM_OFFSET &&
 		offset + count <= NIC_DM_OFFSET + NIC_DM_SIZE);
 }
 
@@ -447,7 +451,7 @@ int endpoint_read(struct endpoint *ep, unsigned int region, uint64_t offset,
 		memcpy(data, ep->mr_bar + offset, count);
 		break;
 	case MOOR_BAR_DB:
-		if (in_db_memory(offset, count))
+		if (in_db_memory(ep, offset, count))
 			memcpy(data, ep->db_bar + offset, count);
 		else
 			memset(data, 0, count);
@@ -481,7 +485,7 @@ int endpoint_write(struct endpoint *ep, unsigned int region, uint64_t offset,
 	case MOOR_BAR_DB:
 		if (in_kick_pages(offset))
 			kick(ep, offset);
-		else if (in_db_memory(offset, count))
+		else if (in_db_memory(ep, offset, count))
 			store(ep->db_bar + offset, data, count);
 		else
 			log_refused("HWI BAR-6", "write of %u bytes at BAR4 + 0x%llx",

@@ -45,6 +45,12 @@ void srq_fail(struct nic *nic, struct srq *srq)
 	srq_event(nic, srq, MOOR_EVENT_SRQ_ERROR);
 }
 
+/* The flag of CREATE_SRQ, if the NIC knows it. */
+static uint8_t xrc_flag(const struct nic *nic)
+{
+	return nic_has(nic, MOOR_FEATURE_XRC) ? MOOR_SRQ_FLAG_XRC : 0;
+}
+
 static uint8_t check_numbers(struct nic *nic,
 			     const struct moor_cmd_create_srq *cmd,
 			     struct moor_cpl *cpl)
@@ -60,17 +66,18 @@ static uint8_t check_numbers(struct nic *nic,
 	if (le32toh(cmd->pd) & ~NIC_NUMBER_MASK)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_srq, pd);
-	if (cmd->flags & ~(MOOR_SRQ_FLAG_KERNEL | MOOR_SRQ_FLAG_XRC))
+	if (cmd->flags & ~(MOOR_SRQ_FLAG_KERNEL | xrc_flag(nic)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_srq, flags);
 	return MOOR_CMD_OK;
 }
 
 /* Fields that are reserved without flag XRC. */
-static uint8_t check_reserved(const struct moor_cmd_create_srq *cmd,
+static uint8_t check_reserved(const struct nic *nic,
+			      const struct moor_cmd_create_srq *cmd,
 			      struct moor_cpl *cpl)
 {
-	if (cmd->flags & MOOR_SRQ_FLAG_XRC)
+	if (cmd->flags & xrc_flag(nic))
 		return MOOR_CMD_OK;
 	if (cmd->xrcd)
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
@@ -129,7 +136,7 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 	uint8_t status;
 
 	/* Reserved fields count before all others (HWI CMD-28). */
-	status = check_reserved(cmd, cpl);
+	status = check_reserved(nic, cmd, cpl);
 	if (!status)
 		status = check_numbers(nic, cmd, cpl);
 	if (!status)

@@ -118,6 +118,9 @@ static void test_options(struct model *model)
 	expect_usage(ARGS("--mac", "-2:00:00:00:00:01"), "-2:00");
 	expect_usage(ARGS("--strict", "-xy"), "-x");
 	expect_usage(ARGS("--mac", "01:00:00:00:00:01"), "multicast");
+	expect_usage(ARGS("--without", "odp,"), "not features such as odp,uc: odp,");
+	expect_usage(ARGS("--without", "ucx"), "ucx");
+	expect_usage(ARGS("--without", ""), "--without");
 	expect_usage(ARGS("--ready-fd", "77"), "77 is not open");
 	expect_usage(ARGS("--socket", "x", "--mac", "02:00:00:00:00:01",
 			  "--index", "1"), "exclude each other");
@@ -135,6 +138,47 @@ static void test_options(struct model *model)
 	check(model_run(ARGS("--socket", "x", "--log", "/dev/null/x"), text,
 			sizeof(text)) == 1 && strstr(text, "--log"),
 	      "a log that cannot be opened");
+}
+
+/* What is left of FEATURES with --without @list. */
+static uint64_t features_without(const char *list)
+{
+	struct model model;
+	struct client c;
+	uint64_t features;
+
+	client_init(&c);
+	model_start(&model, ARGS("--without", list));
+	client_connect(&c, &model);
+	client_setup(&c);
+	features = reg_read64(&c, MOOR_REG_FEATURES);
+	client_destroy(&c);
+	model_stop(&model);
+	return features;
+}
+
+static void test_without(void)
+{
+	static const char *const names[] = {
+		"dozes", "atomics", "mw_type_1", "mw_type_2b", "fast_reg", "odp",
+		NULL, "dm", "relaxed_ordering", "uc", "cq_moderation", "srq", "ud",
+		"xrc", "atomic_write", "flush_global", "flush_persistent",
+	};
+	uint64_t left;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!names[i])
+			continue;
+		left = NIC_FEATURES & ~MOOR_BIT(i);
+		if (!strcmp(names[i], "srq"))
+			left &= ~MOOR_FEATURE_XRC;
+		check(features_without(names[i]) == left, "--without %s", names[i]);
+	}
+	check(!features_without("ALL"), "--without ALL");
+	check(features_without("UC,Ud") ==
+	      (NIC_FEATURES & ~(MOOR_FEATURE_UC | MOOR_FEATURE_UD)),
+	      "--without UC,Ud");
 }
 
 static void identity(const char *const *args, uint64_t *mac, uint64_t *guid)
@@ -237,6 +281,7 @@ int main(void)
 	client_destroy(&c);
 	check(model_stop(&model) == 0, "SIGTERM: exit status 0");
 	test_identity();
+	test_without();
 	test_trap_bar2();
 	test_stale_socket();
 	return check_done();

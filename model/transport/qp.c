@@ -107,21 +107,27 @@ static uint8_t side_init(struct nic *nic, struct queue *queue,
 			   queue_init(nic, queue, &s->queue, cpl);
 }
 
-static const struct transport *transport_of(uint8_t type)
+static const struct transport *transport_of(const struct nic *nic, uint8_t type)
 {
 	switch (type) {
 	case MOOR_QP_RC:
 		return &rc_transport;
 	case MOOR_QP_UC:
-		return &uc_transport;
+		return nic_has(nic, MOOR_FEATURE_UC) ? &uc_transport : NULL;
 	case MOOR_QP_UD:
-		return &ud_transport;
+		return nic_has(nic, MOOR_FEATURE_UD) ? &ud_transport : NULL;
 	case MOOR_QP_XRC_INI:
 	case MOOR_QP_XRC_TGT:
-		return &xrc_transport;
+		return nic_has(nic, MOOR_FEATURE_XRC) ? &xrc_transport : NULL;
 	default:
 		return NULL;
 	}
+}
+
+/* The flag of CREATE_QP, if the NIC knows it. */
+static uint8_t srq_flag(const struct nic *nic)
+{
+	return nic_has(nic, MOOR_FEATURE_SRQ) ? MOOR_QP_FLAG_SRQ : 0;
 }
 
 static uint8_t check_numbers(struct nic *nic,
@@ -147,10 +153,10 @@ static uint8_t check_numbers(struct nic *nic,
 	    !cq_find(nic, le32toh(cmd->recv_cqn)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_INDEX,
 				struct moor_cmd_create_qp, recv_cqn);
-	if (!transport_of(cmd->type))
+	if (!transport_of(nic, cmd->type))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, type);
-	if (cmd->flags & ~(MOOR_QP_FLAG_KERNEL | MOOR_QP_FLAG_SRQ))
+	if (cmd->flags & ~(MOOR_QP_FLAG_KERNEL | srq_flag(nic)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_create_qp, flags);
 	return MOOR_CMD_OK;
@@ -161,7 +167,7 @@ static uint8_t check_srq(struct nic *nic, const struct moor_cmd_create_qp *cmd,
 {
 	const struct srq *srq;
 
-	if (!(cmd->flags & MOOR_QP_FLAG_SRQ))
+	if (!(cmd->flags & srq_flag(nic)))
 		return cmd->srqn ? CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
 					    struct moor_cmd_create_qp, srqn) :
 				   MOOR_CMD_OK;
@@ -274,7 +280,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 {
 	const struct moor_cmd_create_qp *cmd = (const void *)raw;
 	/* First: a field that is reserved counts before all others (HWI CMD-28). */
-	uint8_t status = xrc_check_reserved(cmd, cpl);
+	uint8_t status = xrc_check_reserved(nic, cmd, cpl);
 	struct qp *qp;
 
 	if (!status)
@@ -293,7 +299,7 @@ uint8_t qp_create(struct nic *nic, const struct moor_cmd *raw,
 		free(qp);
 		return MOOR_CMD_NO_RESOURCE;
 	}
-	qp->transport = transport_of(cmd->type);
+	qp->transport = transport_of(nic, cmd->type);
 	qp->datagrams = cmd->type == MOOR_QP_UD;
 	qp->names_srq = cmd->type == MOOR_QP_XRC_INI;
 	qp->is_target = cmd->type == MOOR_QP_XRC_TGT;

@@ -21,6 +21,8 @@ static const uint8_t transitions[] = {
 	[MOOR_QPS_ERR] = ANYWHERE,
 };
 
+#define QP_ATTR_OF_UD	(MOOR_QP_ATTR_QKEY | MOOR_QP_ATTR_PKEY_INDEX)
+
 struct limit {
 	uint32_t mask;		/* MOOR_QP_ATTR_*: looked at if this is set */
 	uint32_t value, min, max;
@@ -59,7 +61,8 @@ static uint8_t check_limits(const struct nic *nic,
 	};
 	unsigned int i;
 
-	if (mask & ~(uint32_t)MOOR_QP_ATTR_ALL)
+	if ((mask & ~(uint32_t)MOOR_QP_ATTR_ALL) ||
+	    (mask & QP_ATTR_OF_UD && !nic_has(nic, MOOR_FEATURE_UD)))
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_modify_qp, mask);
 	if ((mask & MOOR_QP_ATTR_ACCESS) &&
@@ -93,7 +96,8 @@ static void set_attributes(struct nic *nic, struct qp *qp,
 			   const struct moor_cmd_modify_qp *cmd, uint32_t mask)
 {
 	if (mask & MOOR_QP_ATTR_ACCESS)
-		qp->access = (uint16_t)(cmd->access_high << 8 | cmd->access);
+		qp->access = (uint16_t)((cmd->access_high << 8 | cmd->access) &
+					mr_rights(nic));
 	if (mask & MOOR_QP_ATTR_PATH) {
 		qp->sgid_index = cmd->sgid_index;
 		memcpy(qp->dgid, cmd->dgid, sizeof(qp->dgid));

@@ -14,6 +14,26 @@
 
 #define INLINE_ALLOWED	(WQE_RC & ~(WQE_ASKS_DATA | WQE_BIT(FLUSH) | WQE_LOCAL))
 
+/* The features of which an opcode needs one (HWI FEAT-3); 0: none. */
+static const uint64_t needs[] = {
+	[MOOR_WQE_SEND_INV] = MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_FAST_REG,
+	[MOOR_WQE_CMP_SWAP] = MOOR_FEATURE_ATOMICS,
+	[MOOR_WQE_FETCH_ADD] = MOOR_FEATURE_ATOMICS,
+	[MOOR_WQE_LOCAL_INV] = MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_FAST_REG,
+	[MOOR_WQE_BIND_MW] = MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B,
+	[MOOR_WQE_REG_MR] = MOOR_FEATURE_FAST_REG,
+	[MOOR_WQE_ATOMIC_WRITE] = MOOR_FEATURE_ATOMIC_WRITE,
+	[MOOR_WQE_FLUSH] = MOOR_FEATURE_FLUSH_GLOBAL |
+			   MOOR_FEATURE_FLUSH_PERSISTENT,
+};
+
+static bool is_known(const struct nic *nic, uint8_t opcode)
+{
+	return opcode < sizeof(needs) / sizeof(needs[0]) &&
+	       (WQE_RC & 1u << opcode) &&
+	       (!needs[opcode] || nic_has(nic, needs[opcode]));
+}
+
 /* Return: the bytes of all SGEs. */
 static uint64_t fetch_sges(struct segment *to, const uint8_t *from, uint8_t num)
 {
@@ -183,8 +203,8 @@ enum wqe_form wqe_fetch_send(struct nic *nic, struct qp *qp,
 	wqe->remote_addr = le64toh(head.remote_addr);
 	wqe->rkey = le32toh(head.rkey);
 
-	if (head.opcode > MOOR_WQE_FLUSH || !(WQE_RC & 1u << head.opcode) ||
-	    (head.flags & ~MOOR_WQE_FLAG_ALL) || head.reserved1)
+	if (!is_known(nic, head.opcode) || (head.flags & ~MOOR_WQE_FLAG_ALL) ||
+	    head.reserved1)
 		return WQE_MALFORMED;
 	if (qp->datagrams)
 		return fetch_datagram(nic, wqe, from,

@@ -8,10 +8,11 @@
 #include "transport/rc.h"
 #include "transport/xrc.h"
 
-uint8_t xrc_check_reserved(const struct moor_cmd_create_qp *cmd,
+uint8_t xrc_check_reserved(const struct nic *nic,
+			   const struct moor_cmd_create_qp *cmd,
 			   struct moor_cpl *cpl)
 {
-	if (cmd->type != MOOR_QP_XRC_TGT)
+	if (cmd->type != MOOR_QP_XRC_TGT || !nic_has(nic, MOOR_FEATURE_XRC))
 		return cmd->xrcd ? CMD_FAIL(cpl, MOOR_CMD_BAD_RESERVED,
 					    struct moor_cmd_create_qp, xrcd) :
 				   MOOR_CMD_OK;

@@ -10,7 +10,8 @@
 #include "transport/packet.h"
 
 /* Checks of CREATE_QP, reserved fields first. Return: enum moor_cmd_status. */
-uint8_t xrc_check_reserved(const struct moor_cmd_create_qp *cmd,
+uint8_t xrc_check_reserved(const struct nic *nic,
+			   const struct moor_cmd_create_qp *cmd,
 			   struct moor_cpl *cpl);
 uint8_t xrc_check_qp(const struct moor_cmd_create_qp *cmd, struct moor_cpl *cpl);
 

@@ -40,6 +40,7 @@ static struct test_case *first_case, **last_case = &first_case;
 static struct test_case *current;
 static jmp_buf give_up;
 static unsigned int checks, failures;
+static bool skipped;
 static char topic[ABOUT_SIZE];
 
 void register_case(struct test_case *c)
@@ -93,6 +94,14 @@ bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
 	va_end(args);
 	if (!current)
 		bail_out("the device cannot be used at all");
+	longjmp(give_up, 1);
+}
+
+void skip_unless(bool offered)
+{
+	if (offered)
+		return;
+	skipped = true;
 	longjmp(give_up, 1);
 }
 
@@ -240,6 +249,7 @@ static enum outcome run_case(struct test_case *c)
 {
 	checks = 0;
 	failures = 0;
+	skipped = false;
 	about(NULL);
 	current = c;
 	if (!setjmp(give_up)) {
@@ -252,7 +262,9 @@ static enum outcome run_case(struct test_case *c)
 	if (!setjmp(give_up))
 		dma_restore();
 	current = NULL;
-	return failures ? FAILED : PASSED;
+	if (failures)
+		return FAILED;
+	return skipped ? ABSENT : PASSED;
 }
 
 bool suite_run(const char *only, bool till_failure)

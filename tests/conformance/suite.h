@@ -55,6 +55,12 @@ bool expect_at(const char *file, int line, bool ok, const char *fmt, ...)
 bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/*
+ * Ends the case as one of what the device does not offer, unless @offered; for a case
+ * that depends on more than one feature.
+ */
+void skip_unless(bool offered);
+
 /* Sets the subject of the expectations that follow; NULL: none. */
 void about(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

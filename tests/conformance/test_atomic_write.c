@@ -192,8 +192,7 @@ TEST_CASE(word_window, "through a window, by its rights", "MPE-2 MW-14 MW-16",
 	uint32_t key;
 	unsigned int i;
 
-	if (!(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ATOMIC_WRITE);
 	make_pair(&p);
 	for (i = 0; i < 2; i++) {
 		about(i ? "REMOTE_WRITE" : "all else");
@@ -355,8 +354,7 @@ TEST_CASE(word_and_atomics, "no atomic of another QP undoes it, nor it a half of
 	unsigned int round, i;
 	struct pair p;
 
-	if (!(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ATOMIC_WRITE);
 	make_pair(&p);
 	*word(&p, 1, 0) = 0;
 	for (round = 0; round < 60; round++) {

@@ -478,8 +478,7 @@ TEST_CASE(ud_shared, "UD: receives from an SRQ; a short one serves the QP's next
 	struct moor_cqe cqe;
 	struct srq srq;
 
-	if (!(dev.features & MOOR_FEATURE_SRQ))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_SRQ);
 	make_datagrams(&d);
 	make_srq(&srq);
 	cmd = sharing_command(&d.qp[1], &d.cq[1], &srq);
@@ -535,8 +534,7 @@ TEST_CASE(ud_pages, "UD: the requester waits for pages; a receive does not",
 	struct paged p;
 	struct send_wr wr;
 
-	if (!(dev.features & MOOR_FEATURE_ODP))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ODP);
 	make_paged(&p);
 	make_cq(&d.cq[0], 10, 5);
 	make_cq(&d.cq[1], 11, 5);

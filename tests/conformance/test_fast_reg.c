@@ -173,6 +173,21 @@ static void fails(struct fast *f, struct send_wr wr, uint8_t syndrome)
 	       state_of(f->key).key == f->key, "it has changed something");
 }
 
+TEST_CASE(idle_right, "where there are no atomics, their right asks for no LOCAL_WRITE",
+	  "FR-8 FEAT-4", HAS(FAST_REG))
+{
+	struct send_wr wr;
+	struct fast f;
+
+	skip_unless(!(dev.features & MOOR_FEATURE_ATOMICS));
+	begin(&f);
+	wr = reg_wr(&f, f.key);
+	wr.reg.access = MOOR_ACCESS_REMOTE_ATOMIC;
+	post_send(&f.p.qp[1], wr);
+	expect_cqe(&f.p.cq[1], 8, MOOR_WC_SUCCESS, 0);
+	expect(state_of(f.key).state == MOOR_MR_STATE_VALID, "it is not registered");
+}
+
 TEST_CASE(checks, "what a REG_MR is checked for, in order",
 	  "FR-4 FR-6 FR-7 FR-8 FR-9 FR-10 FR-11 XLT-2 RSV-2", HAS(FAST_REG))
 {
@@ -207,8 +222,9 @@ TEST_CASE(checks, "what a REG_MR is checked for, in order",
 	BAD("an unknown right", wr.reg.access |= 1u << 31, MOOR_SYN_RIGHTS);
 	BAD("REMOTE_WRITE alone", wr.reg.access = MOOR_ACCESS_REMOTE_WRITE,
 	    MOOR_SYN_RIGHTS);
-	BAD("REMOTE_ATOMIC alone", wr.reg.access = MOOR_ACCESS_REMOTE_ATOMIC,
-	    MOOR_SYN_RIGHTS);
+	if (dev.features & MOOR_FEATURE_ATOMICS)
+		BAD("REMOTE_ATOMIC alone", wr.reg.access = MOOR_ACCESS_REMOTE_ATOMIC,
+		    MOOR_SYN_RIGHTS);
 	BAD("length 0", wr.reg.length = 0, MOOR_SYN_LENGTH);
 	BAD("more than MAX_MR_SIZE", wr.reg.length = dev.max_mr_size + 1,
 	    MOOR_SYN_LENGTH);
@@ -216,8 +232,9 @@ TEST_CASE(checks, "what a REG_MR is checked for, in order",
 	    MOOR_SYN_BOUNDS);
 	BAD("6 levels", wr.reg.xlat.levels = 6, MOOR_SYN_TRANSLATION);
 	BAD("page_shift 11", wr.reg.xlat.page_shift = 11, MOOR_SYN_TRANSLATION);
-	BAD("page_shift 63", wr.reg.xlat.page_shift = 63,
-	    dev.page_sizes >> 63 & 1 ? 0 : MOOR_SYN_TRANSLATION);
+	if (!(dev.page_sizes >> 63))
+		BAD("page_shift 63", wr.reg.xlat.page_shift = 63,
+		    MOOR_SYN_TRANSLATION);
 	BAD("memory 1", (wr.reg.xlat.memory = 1, wr.reg.xlat.levels = 0),
 	    MOOR_SYN_TRANSLATION);
 	BAD("memory 2", wr.reg.xlat.memory = 2, MOOR_SYN_TRANSLATION);

@@ -494,8 +494,7 @@ TEST_CASE(window, "through a window it is the MR that lacks a page", "ODP-10 MW-
 	struct paged p;
 	uint32_t mw;
 
-	if (!(dev.features & MOOR_FEATURE_MW_TYPE_1))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_MW_TYPE_1);
 	make_paged(&p);
 	page_in(&p, 0, 0, PAGES, true);
 	mw = make_window(PD, MOOR_MRC_TYPE_MW_1);
@@ -524,8 +523,7 @@ TEST_CASE(unreliable, "UC: the requester waits; the responder drops, or fails",
 	struct moor_page_request r;
 	struct paged p;
 
-	if (!(dev.features & MOOR_FEATURE_UC))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_UC);
 	make_paged_type(&p, MOOR_QP_UC);
 	page_in(&p, 1, 0, PAGES, true);
 	paged_post(&p, MOOR_WQE_WRITE, 1, AT, AT, 2 * PAGE);
@@ -561,8 +559,7 @@ TEST_CASE(unreliable_long, "UC: a long message goes on, after a wait, where it w
 	uint64_t far[2];
 	struct paged p;
 
-	if (!(dev.features & MOOR_FEATURE_UC))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_UC);
 	make_paged_type(&p, MOOR_QP_UC);
 	for (i = 0; i < 2; i++) {
 		far[i] = take_filled(len, 3 + i);

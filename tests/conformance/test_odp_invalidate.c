@@ -204,8 +204,7 @@ TEST_CASE(window_bound, "windows do not hold up an invalidation", "ODP-22", HAS(
 	struct paged p;
 	uint32_t mw;
 
-	if (!(dev.features & MOOR_FEATURE_MW_TYPE_1))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_MW_TYPE_1);
 	make_paged(&p);
 	page_in(&p, 0, 0, PAGES, true);
 	page_in(&p, 1, 0, PAGES, true);

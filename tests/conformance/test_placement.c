@@ -255,8 +255,7 @@ TEST_CASE(word_page, "an ATOMIC_WRITE waits for a page that it may write, and is
 	uint64_t *word;
 	unsigned int i;
 
-	if (!(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ATOMIC_WRITE);
 	make_paged(&p);
 	page_in(&p, 0, 0, PAGES, true);
 	word = at(p.pages[1] + 2 * PAGE);
@@ -289,8 +288,7 @@ TEST_CASE(flush_behind_page, "a FLUSH does not end before a WRITE that waits for
 	struct send_wr wr;
 	struct paged p;
 
-	if (!flush_types())
-		return;
+	skip_unless(flush_types());
 	make_paged(&p);
 	page_in(&p, 0, 0, PAGES, true);
 	e = paged_entry(&p, 1);
@@ -323,8 +321,7 @@ TEST_CASE(word_behind_flush, "an ATOMIC_WRITE does not pass a FLUSH that waits, 
 	unsigned int i;
 	struct paged p;
 
-	if (!flush_types() || !(dev.features & MOOR_FEATURE_ATOMIC_WRITE))
-		return;
+	skip_unless(flush_types() && dev.features & MOOR_FEATURE_ATOMIC_WRITE);
 	make_paged(&p);
 	set_limits(&p.pair, most, most);
 	page_in(&p, 0, 0, PAGES, true);

@@ -406,3 +406,18 @@ TEST_CASE(idle_rights, "a right whose feature is absent is no mistake, and asks 
 		reconnect(&p);
 	}
 }
+
+TEST_CASE(no_paging, "without the feature an entry on demand is none",
+	  "RSV-2 MR-14 FEAT-4", 0)
+{
+	struct moor_mr_context e = mr_entry(PD, MOOR_ACCESS_LOCAL_WRITE, 0, PAGE);
+	struct moor_cpl_mr_query out;
+
+	skip_unless(!(dev.features & MOOR_FEATURE_ODP));
+	e.xlat = (struct moor_xlat){
+		.root = take(PAGE) | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
+	};
+	expect(!query(make_entry(&e, MOOR_MRC_TYPE_MR), &out), "with a table alone it is none");
+	e.access |= MOOR_ACCESS_ON_DEMAND;
+	expect(query(make_entry(&e, MOOR_MRC_TYPE_MR), &out) == MOOR_CMD_BAD_INDEX, "it is known");
+}

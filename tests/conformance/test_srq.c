@@ -213,8 +213,7 @@ TEST_CASE(srq_held, "a WQE that was taken serves the QP's next message", "SRQ-8 
 {
 	struct sharing s;
 
-	if (!(dev.features & MOOR_FEATURE_UC))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_UC);
 	make_sharing(&s, MOOR_QP_UC);
 	post_shared(&s.srq, 1, s.buf + BUF / 2, 64, s.key);
 	post_shared(&s.srq, 2, s.buf + BUF / 2, SLOT, s.key);
@@ -432,8 +431,7 @@ TEST_CASE(srq_pages, "RC: a receive of an SRQ waits for its pages", "SRQ-8 ODP-1
 	struct srq srq;
 	struct qp sharer;
 
-	if (!(dev.features & MOOR_FEATURE_ODP))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ODP);
 	make_paged(&p);
 	make_srq(&srq);
 	make_sharing_qp(&sharer, &p.pair.cq[1], &srq);

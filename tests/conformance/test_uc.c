@@ -138,8 +138,7 @@ TEST_CASE(uc_windows, "UC: windows are bound and invalidated", "UC-1 UC-3",
 	struct send_wr wr;
 	struct pair p;
 
-	if (!(dev.features & MOOR_FEATURE_UC))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_UC);
 	make_uc_pair(&p);
 	window = make_window(PD, MOOR_MRC_TYPE_MW_2);
 	key = (window & ~0xffu) | ((window + 1) & 0xff);

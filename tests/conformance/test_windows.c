@@ -266,9 +266,10 @@ TEST_CASE(bind_checks, "what a bind is checked for, in order",
 	BAD("REMOTE_WRITE on an MR without LOCAL_WRITE",
 	    (b.mr_lkey = read_only, b.access = MOOR_ACCESS_REMOTE_WRITE),
 	    MOOR_SYN_RIGHTS);
-	BAD("REMOTE_ATOMIC on an MR without LOCAL_WRITE",
-	    (b.mr_lkey = read_only, b.access = MOOR_ACCESS_REMOTE_ATOMIC),
-	    MOOR_SYN_RIGHTS);
+	if (dev.features & MOOR_FEATURE_ATOMICS)
+		BAD("REMOTE_ATOMIC on an MR without LOCAL_WRITE",
+		    (b.mr_lkey = read_only, b.access = MOOR_ACCESS_REMOTE_ATOMIC),
+		    MOOR_SYN_RIGHTS);
 	BAD("LOCAL_WRITE", b.access |= MOOR_ACCESS_LOCAL_WRITE, MOOR_SYN_RIGHTS);
 	BAD("MW_BIND", b.access |= MOOR_ACCESS_MW_BIND, MOOR_SYN_RIGHTS);
 	BAD("an unknown right", b.access |= 1u << 20, MOOR_SYN_RIGHTS);

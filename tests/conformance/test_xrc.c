@@ -314,8 +314,7 @@ TEST_CASE(xrc_pages, "a receive of an SRQ, and a remote range, wait for their pa
 	struct paged p;
 	unsigned int n;
 
-	if (!(dev.features & MOOR_FEATURE_ODP))
-		return;
+	skip_unless(dev.features & MOOR_FEATURE_ODP);
 	make_paged(&p);
 	create = xrc_srq_command(&srq, &p.pair.cq[1], PD);
 	must(create);
