@@ -531,6 +531,21 @@ static void odp_caps(struct kunit *test)
 			IB_ODP_SUPPORT_SEND);
 }
 
+/* What a device does not have is not there for paging either. */
+static void odp_caps_of_less(struct kunit *test)
+{
+	struct moor_dev *mdev = moor_kunit_replug(test, MOOR_FEATURE_ATOMICS |
+						  MOOR_FEATURE_UC);
+	const struct ib_odp_caps *caps = &mdev->ibdev.attrs.odp_caps;
+
+	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.rc_odp_caps,
+			IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
+			IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
+			IB_ODP_SUPPORT_SRQ_RECV | IB_ODP_SUPPORT_FLUSH |
+			IB_ODP_SUPPORT_ATOMIC_WRITE);
+	KUNIT_EXPECT_EQ(test, caps->per_transport_caps.uc_odp_caps, 0);
+}
+
 static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_entry),
 	KUNIT_CASE(odp_refused_range),
@@ -552,6 +567,7 @@ static struct kunit_case odp_cases[] = {
 	KUNIT_CASE(odp_rereg),
 	KUNIT_CASE(odp_absent),
 	KUNIT_CASE(odp_caps),
+	KUNIT_CASE(odp_caps_of_less),
 	{}
 };
 

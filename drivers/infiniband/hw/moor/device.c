@@ -81,8 +81,9 @@ static void moor_query_odp(const struct moor_caps *caps,
 	odp->per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND |
 					      IB_ODP_SUPPORT_RECV |
 					      IB_ODP_SUPPORT_WRITE |
-					      IB_ODP_SUPPORT_READ |
-					      IB_ODP_SUPPORT_ATOMIC;
+					      IB_ODP_SUPPORT_READ;
+	if (caps->features & MOOR_FEATURE_ATOMICS)
+		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_ATOMIC;
 	if (caps->features & MOOR_FEATURE_SRQ)
 		odp->per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_SRQ_RECV;
 	/* What is paged is never known to be persistent. */
@@ -95,7 +96,8 @@ static void moor_query_odp(const struct moor_caps *caps,
 		odp->per_transport_caps.xrc_odp_caps =
 			odp->per_transport_caps.rc_odp_caps;
 	/* A UC receiver cannot make the sender wait (HWI ODP-15). */
-	odp->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+	if (caps->features & MOOR_FEATURE_UC)
+		odp->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
 	if (caps->features & MOOR_FEATURE_UD)
 		odp->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 }
