@@ -6,11 +6,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include <ccan/array_size.h>
+
 #include "sq.h"
 
 /* HWI UD-1 */
 #define UD_OPS		(IBV_QP_EX_WITH_SEND | \
 			 IBV_QP_EX_WITH_SEND_WITH_IMM)
+
+#define WINDOW_FEATURES	(MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B)
+#define INV_FEATURES	(MOOR_FEATURE_MW_TYPE_2B | MOOR_FEATURE_FAST_REG)
 
 /* HWI UC-1 */
 #define UC_OPS		(IBV_QP_EX_WITH_RDMA_WRITE | \
@@ -24,7 +29,9 @@
 			 IBV_QP_EX_WITH_RDMA_READ | \
 			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
-			 IBV_QP_EX_WITH_SEND_WITH_INV)
+			 IBV_QP_EX_WITH_SEND_WITH_INV | \
+			 IBV_QP_EX_WITH_FLUSH | \
+			 IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 static_assert((int)IBV_FLUSH_GLOBAL == (int)MOOR_FLUSH_GLOBAL &&
 	      (int)IBV_FLUSH_PERSISTENT == (int)MOOR_FLUSH_PERSISTENT &&
@@ -281,21 +288,33 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
 		moor_put_srqn(wqe, remote_srqn);
 }
 
-/* HWI MPE-1: FLUSH and ATOMIC_WRITE are for RC and XRC, if the device has them. */
-static uint64_t placement_ops(const struct moor_context *ctx)
+/* HWI FEAT-3: what a device without one of these features does not have. */
+static uint64_t absent_ops(const struct moor_context *ctx)
 {
+	static const struct {
+		uint64_t features, ops;
+	} needs[] = {
+		{ MOOR_FEATURE_ATOMICS, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+					IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD },
+		{ WINDOW_FEATURES, IBV_QP_EX_WITH_BIND_MW },
+		{ INV_FEATURES, IBV_QP_EX_WITH_LOCAL_INV |
+				IBV_QP_EX_WITH_SEND_WITH_INV },
+		{ FLUSH_FEATURES, IBV_QP_EX_WITH_FLUSH },
+		{ MOOR_FEATURE_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
+	};
 	uint64_t ops = 0;
+	unsigned int i;
 
-	if (ctx->features & FLUSH_FEATURES)
-		ops |= IBV_QP_EX_WITH_FLUSH;
-	if (ctx->features & MOOR_FEATURE_ATOMIC_WRITE &&
-	    ctx->max_inline >= ATOMIC_WRITE_BYTES)
+	for (i = 0; i < ARRAY_SIZE(needs); i++)
+		if (!(ctx->features & needs[i].features))
+			ops |= needs[i].ops;
+	/* The eight bytes are put into the WQE. */
+	if (ctx->max_inline < ATOMIC_WRITE_BYTES)
 		ops |= IBV_QP_EX_WITH_ATOMIC_WRITE;
 	return ops;
 }
 
-static uint64_t ops_of_type(const struct moor_context *ctx,
-			    enum ibv_qp_type type)
+static uint64_t ops_of_type(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_UD:
@@ -303,7 +322,7 @@ static uint64_t ops_of_type(const struct moor_context *ctx,
 	case IBV_QPT_UC:
 		return UC_OPS;
 	default:
-		return RC_OPS | placement_ops(ctx);
+		return RC_OPS;
 	}
 }
 
@@ -409,7 +428,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 int moor_qp_set_wr_ops(const struct moor_context *ctx, struct ibv_qp_ex *qp,
 		       enum ibv_qp_type type, uint64_t send_ops)
 {
-	if (!check_comp_mask(send_ops, ops_of_type(ctx, type)))
+	if (!check_comp_mask(send_ops, ops_of_type(type) & ~absent_ops(ctx)))
 		return EOPNOTSUPP;
 
 	qp->wr_start = wr_start;
