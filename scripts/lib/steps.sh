@@ -83,12 +83,15 @@ whole() {
 # Each "ok" or "not ok" in there counts for itself. What takes longer than
 # SECONDS hangs: that must not hang everything.
 step() {
-	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good='' bad=''
+	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good='' bad='' left=0
 	shift 2
 	timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
 	# A KUnit suite is one "ok" with many cases: where there are totals, these count.
 	read -r good bad < <(sed -nE 's/^[a-z-]+: ([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" | tail -n 1) || true
-	[ -n "$good" ] || good=$(grep -cE '^ok\b' "$log") || true
+	if [ -z "$good" ]; then
+		left=$(grep -cE '^ok\b.*# SKIP' "$log") || true
+		good=$(($(grep -cE '^ok\b' "$log" || true) - left))
+	fi
 	[ -n "$bad" ] || bad=$(grep -cE '^not ok\b' "$log") || true
 	if [ "$status" = 0 ] && [ "$bad" = 0 ]; then
 		good=$((good > 0 ? good : 1))
@@ -100,7 +103,7 @@ step() {
 		# The failed points with their diagnostics; or how the step ended.
 		{ grep -E -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
 	fi
-	passed=$((passed + good)) failed=$((failed + bad))
+	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	report "$name" "$log" $((status + bad))
 	[ "$status" = 0 ] && [ "$bad" = 0 ]
 }
