@@ -141,6 +141,24 @@ TEST_CASE(srq_reserved, "reserved bytes of the commands of SRQs", "CMD-10 VER-3 
 	must(destroy);
 }
 
+TEST_CASE(srq_without_xrc, "without XRC its flag is unknown, and its fields are reserved",
+	  "FEAT-3 SRQ-2 CMD-28", HAS(SRQ))
+{
+	struct moor_cmd_create_srq cmd;
+	struct srq srq;
+
+	skip_unless(!(dev.features & MOOR_FEATURE_XRC));
+	cmd = srq_command(&srq);
+	cmd.flags = MOOR_SRQ_FLAG_XRC;
+	refused(cmd, MOOR_CMD_BAD_PARAM, flags, "the flag");
+	cmd.xrcd = 1;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, xrcd, "the flag, and a domain");
+	cmd.flags = 0;
+	refused(cmd, MOOR_CMD_BAD_RESERVED, xrcd, "a domain");
+	cmd.xrcd = 0;
+	must(cmd);
+}
+
 static void in_turn(uint8_t type)
 {
 	struct sharing s;
