@@ -24,15 +24,12 @@
 
 static const volatile uint32_t *dozing;
 
-/* Maps the dozing word, through a context of its own. */
-static void map_word(int fd)
+/* Maps the dozing word, through a context of its own. Returns the file of that. */
+static int map_word(void)
 {
 	struct moor_alloc_ucontext_resp resp;
-	uint64_t req = 0;
-	int err = fd < 0 ? errno : raw_get_context(fd, &req, sizeof(req), &resp);
+	int fd = raw_open_context(&resp);
 
-	if (err)
-		tap_bail("no context: %s", strerror(err));
 	if (!(resp.features & MOOR_FEATURE_DOZES)) {
 		tap_skip("this NIC never dozes", "posting wakes the NIC");
 		exit(tap_done());
@@ -40,6 +37,7 @@ static void map_word(int fd)
 	dozing = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, resp.doze_mmap_offset);
 	if (dozing == MAP_FAILED)
 		tap_bail("mmap: %s", strerror(errno));
+	return fd;
 }
 
 static void let_it_doze(void)
@@ -99,9 +97,8 @@ int main(int argc, char **argv)
 	struct ibv_device_attr attr;
 	struct ibv_context *ctx = open_nic(argc > 1 ? argv[1] : NULL, &attr);
 	struct pair pair = {};
-	int fd = raw_open();
+	int fd = map_word();
 
-	map_word(fd);
 	config.send_ops = IBV_QP_EX_WITH_RDMA_WRITE;
 	pair_open(&pair, ctx, &config);
 	pair_connect(&pair);

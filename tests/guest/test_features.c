@@ -202,13 +202,8 @@ static void test_capabilities(void)
 static uint64_t announced(void)
 {
 	struct moor_alloc_ucontext_resp resp;
-	uint64_t req = 0;
-	int fd = raw_open();
-	int err = fd < 0 ? errno : raw_get_context(fd, &req, sizeof(req), &resp);
 
-	if (err)
-		tap_bail("no context: %s", strerror(err));
-	close(fd);
+	close(raw_open_context(&resp));
 	return resp.features | ALWAYS;
 }
 

@@ -79,12 +79,8 @@ static uint64_t create_cq(int fd)
 static bool kick_open(struct kick *kick)
 {
 	struct moor_alloc_ucontext_resp resp;
-	uint64_t req = 0;
-	int fd = raw_open();
-	int err = fd < 0 ? errno : raw_get_context(fd, &req, sizeof(req), &resp);
+	int fd = raw_open_context(&resp);
 
-	if (err)
-		tap_bail("no context: %s", strerror(err));
 	if (!(resp.features & MOOR_FEATURE_DOZES)) {
 		close(fd);
 		return false;

@@ -11,6 +11,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "raw.h"
+#include "tap.h"
 
 /* Issues the command. Returns 0 or an errno. */
 int raw_call(int fd, const struct raw *raw)
@@ -93,4 +94,15 @@ int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
 int raw_open(void)
 {
 	return open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+}
+
+int raw_open_context(struct moor_alloc_ucontext_resp *resp)
+{
+	uint64_t req = 0;
+	int fd = raw_open();
+	int err = fd < 0 ? errno : raw_get_context(fd, &req, sizeof(req), resp);
+
+	if (err)
+		tap_bail("no context: %s", strerror(err));
+	return fd;
 }

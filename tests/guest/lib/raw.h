@@ -37,5 +37,7 @@ struct raw_attr {
 int raw_ioctl(int fd, uint16_t object, uint16_t method, struct raw_attr *attrs,
 	      unsigned int num);
 int raw_open(void);
+/* Opens the device and gets a context, or bails out. Returns the file. */
+int raw_open_context(struct moor_alloc_ucontext_resp *resp);
 
 #endif /* RAW_H */
