@@ -23,6 +23,12 @@ What RDS itself cannot, whatever the NIC:
 - On 6.12 memory that RDS has registered stays pinned for good: __rds_ib_teardown_mr() in
   net/rds/ib_rdma.c gives back with put_page() what was taken with pin_user_pages_fast().
   Each of the two rounds of RDMA registers 1, 2, 3, 257, 256 and 1 pages.
+- A connection that ends waits for its registrations and invalidations, and the last of
+  them does not wake it (rds_ib_mr_cqe_handler() counts up i_fastreg_wrs after it has woken
+  who waits in rds_ib_conn_path_shutdown()); nor does it end before its keys are given
+  back. The one thread that ends connections then waits for good, and so do all who unload
+  RDS or the driver. So nothing here ends a connection while a key is in use or is being
+  invalidated.
 """
 
 import ctypes
@@ -192,6 +198,11 @@ def free(end, cookie):
     end.socket.setsockopt(rds.SOL_RDS, rds.FREE_MR, struct.pack("=QQ", cookie, rds.INVALIDATE))
 
 
+def flush(end):
+    """Has RDS invalidate the keys that nobody uses any more, and waits until that is done."""
+    end.socket.setsockopt(rds.SOL_RDS, rds.FREE_MR, struct.pack("=QQ", 0, 0))
+
+
 def rdma():
     """Test points: memory is read and written by the keys that RDS makes, and by no other."""
     one, other = rds.End(ADDRESS), rds.End(OTHER)
@@ -237,6 +248,8 @@ def refused(one, other, ours, theirs):
     free(other, cookie)
 
     def is_refused(key):
+        # The end of the connection must not meet an invalidation: see above.
+        flush(other)
         theirs.fill(bytes(8192))
         status = transfer(one, other, key, [(ours.address, 4096)], rds.READWRITE)
         if status == rds.SUCCESS:
