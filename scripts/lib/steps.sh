@@ -79,6 +79,14 @@ whole() {
 	rm -f -- "$points"
 }
 
+# failure NAME: what failed, and, from standard input, how, into the file that the caller
+# named in failures, if it did: for the end, where people look.
+failures=
+failure() {
+	[ -n "$failures" ] || return 0
+	{ printf 'not ok %s\n' "$1"; head -n 30 | cut -c 1-200 | sed 's/^/    | /'; } >>"$failures"
+}
+
 # step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
 # Each "ok" or "not ok" in there counts for itself. What takes longer than
 # SECONDS hangs: that must not hang everything.
@@ -102,6 +110,7 @@ step() {
 			$((SECONDS - started)) "${log#"$top"/}"
 		# The failed points with their diagnostics; or how the step ended.
 		{ grep -E -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
+		{ grep -E -m 8 '^ *not ok\b' "$log" || tail -n 20 "$log"; } | failure "$name"
 	fi
 	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	report "$name" "$log" $((status + bad))
@@ -135,5 +144,8 @@ guest() {
 	fi
 	failed=$((failed + bad))
 	report "$name" "$results.tap" $((status + bad))
-	[ "$status" = 0 ] && [ "$bad" = 0 ]
+	[ "$status" != 0 ] || [ "$bad" != 0 ] || return 0
+	# What the kernel says may have ended the tests before they could say anything.
+	{ cat "$logs/$name/trouble"; tail -n +2 "$results"; } 2>/dev/null | failure "$name: status $status" || true
+	return 1
 }

@@ -274,6 +274,8 @@ def kernel_arguments(options):
         # warn, and few are the driver's: these are looked for at the end.
         f"panic_on_warn={int(options.kernel != 'kcsan')}", "oops=panic", "panic=-1",
         "sysctl.kernel.hung_task_panic=1",
+        # tests/run-guest writes there which test begins, however many do in a second.
+        "printk.devkmsg=on",
         "console=ttyS0" if options.initramfs else "console=hvc0", "ignore_loglevel",
         # Root may map the NIC's BARs beside the driver, as some tests do.
         "iomem=relaxed",
@@ -437,7 +439,8 @@ def kernel_trouble(console):
         say(f"{foreign} data races of the rest of the kernel are in its log")
     for number, line in enumerate(lines):
         if TROUBLE.search(line):
-            return lines[max(0, number - 3):number + 60]
+            tests = [line for line in lines[:number - 3] if "moor-test: " in line]
+            return tests[-1:] + lines[max(0, number - 3):number + 60]
     return []
 
 
@@ -526,6 +529,9 @@ def run_guest(options, arguments, models, console, waker):
 def verdict(options, why, models, console, qemu_log):
     """The exit status, and the message that goes with it."""
     trouble = kernel_trouble(console)
+    # For who sums up several boots.
+    with open(f"{os.path.dirname(console)}/trouble", "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in trouble)
     deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
     if trouble:
         say("\n  ".join(["guest kernel reported a problem:"] + trouble))
