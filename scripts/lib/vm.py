@@ -439,8 +439,9 @@ def kernel_trouble(console):
         say(f"{foreign} data races of the rest of the kernel are in its log")
     for number, line in enumerate(lines):
         if TROUBLE.search(line):
-            tests = [line for line in lines[:number - 3] if "moor-test: " in line]
-            return tests[-1:] + lines[max(0, number - 3):number + 60]
+            begin = max(0, number - 3)
+            tests = [line for line in lines[:begin] if "moor-test: " in line]
+            return tests[-1:] + lines[begin:number + 60]
     return []
 
 
