@@ -3,7 +3,8 @@
 # Sourced by the parts of this test: the README's commands.
 
 # shellcheck disable=SC2034  # used by those
-recipe_nic='The NIC in your own virtual machine' recipe_host='The driver and the provider in that machine'
+recipe_nic='The NIC in your own virtual machine' recipe_host='The driver and the provider in that machine' \
+	recipe_traffic='First traffic'
 
 # readme_block HEADING N: the Nth indented block below it.
 readme_block() {
