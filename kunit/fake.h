@@ -20,6 +20,7 @@ struct fake_nic;
 
 #define FAKE_MR_INDEX_BITS	12
 #define FAKE_CONSUMER_FIRST	1024
+#define FAKE_BRIEFLY		16
 #define FAKE_NULL_LKEY		(1U << (32 - FAKE_MR_INDEX_BITS))
 #define FAKE_DB_PAGES		8
 #define FAKE_VECTORS		5
@@ -55,6 +56,7 @@ struct fake_behaviour {
 	u64 odd_value;		/* ... this value */
 	bool stray;		/* one completion of an unknown tag first */
 	bool circle;		/* its list of windows never ends */
+	bool brief;		/* looks at FAKE_BRIEFLY windows for such a list, then breaks off */
 	bool frozen;		/* its channel is frozen: BARs must not be touched */
 	bool no_enable;		/* rejects the set-up at ENABLE */
 	u64 no_features;	/* MOOR_FEATURE_* that the NIC does not have */

@@ -186,22 +186,29 @@ u8 fake_mr_query(struct fake_nic *nic, const void *data, void *out)
 	return MOOR_CMD_OK;
 }
 
-/* The cursor is the index at which the next query goes on. */
+/*
+ * The cursor is the index at which the next query goes on: where the page is full, or where
+ * a NIC that has better things to do breaks off.
+ */
 u8 fake_mr_windows(struct fake_nic *nic, const void *data, void *out)
 {
 	const struct moor_cmd_mr_windows *cmd = data;
 	struct moor_window_info *list = fake_dma(le64_to_cpu(cmd->buffer));
-	u32 index = max_t(u32, le32_to_cpu(cmd->cursor), FAKE_CONSUMER_FIRST);
+	u32 from = max_t(u32, le32_to_cpu(cmd->cursor), FAKE_CONSUMER_FIRST);
 	struct moor_cpl_mr_windows *cpl = out;
-	u32 mr, count = 0;
+	u32 mr, index, count = 0;
 
 	if (le64_to_cpu(cmd->buffer) % MOOR_PAGE_SIZE)
 		return MOOR_CMD_BAD_PARAM;
 	if (!fake_mr_find(nic, le32_to_cpu(cmd->key), &mr))
 		return MOOR_CMD_BAD_INDEX;
-	for (; index < 1U << FAKE_MR_INDEX_BITS; index++) {
+	for (index = from; index < 1U << FAKE_MR_INDEX_BITS; index++) {
 		const struct fake_window *window = fake_window_at(nic, index);
 
+		if (nic->behave.brief && index == from + FAKE_BRIEFLY) {
+			cpl->cursor = cpu_to_le32(index);
+			break;
+		}
 		if (!window->bound || window->mr != mr)
 			continue;
 		if (count == MOOR_WINDOWS_PER_PAGE) {

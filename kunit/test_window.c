@@ -437,7 +437,10 @@ static void remember_window(void *arg, const struct moor_window_info *info)
 	seen->twice += test_and_set_bit(index - FAKE_CONSUMER_FIRST, seen->bits);
 }
 
-/* More windows than two answers hold, each named once; a broken list ends, too. */
+/*
+ * More windows than two answers hold, each named once; answers that name none; a broken list
+ * ends, too.
+ */
 static void window_list(struct kunit *test)
 {
 	const u32 count = 2 * MOOR_WINDOWS_PER_PAGE + 44;
@@ -470,8 +473,22 @@ static void window_list(struct kunit *test)
 						 &seen), 0);
 	KUNIT_EXPECT_LE(test, seen.count, 3 * FAKE_WINDOWS);
 	nic->behave.circle = false;
-	for (i = 0; i < count; i++)
+	/* Only the last one is left: most answers name none. */
+	for (i = 0; i < count - 1; i++)
 		KUNIT_ASSERT_EQ(test, moor_dealloc_mw(mws[i]), 0);
+	seen.count = 0;
+	nic->behave.brief = true;
+	KUNIT_EXPECT_EQ(test, moor_windows_visit(mdev, key, remember_window,
+						 &seen), 0);
+	KUNIT_EXPECT_EQ(test, seen.count, 1);
+	/* A list without end ends without a window, too. */
+	KUNIT_ASSERT_EQ(test, moor_dealloc_mw(mws[i]), 0);
+	nic->behave.circle = true;
+	nic->commands[MOOR_CMD_MR_WINDOWS] = 0;
+	KUNIT_EXPECT_EQ(test, moor_windows_visit(mdev, key, remember_window,
+						 &seen), 0);
+	KUNIT_EXPECT_EQ(test, seen.count, 1);
+	KUNIT_EXPECT_LE(test, nic->commands[MOOR_CMD_MR_WINDOWS], FAKE_WINDOWS + 1);
 	bitmap_free(seen.bits);
 	KUNIT_EXPECT_EQ(test, moor_windows_visit(mdev, key ^ 1, NULL, NULL),
 			-EINVAL);

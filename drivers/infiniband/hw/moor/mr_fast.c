@@ -9,7 +9,9 @@
  * registration uses: a REG_MR work request takes the table that was mapped last, and
  * the next mapping takes the other. That holds as long as an MR is not mapped again
  * before its last REG_MR has completed, which no user does. If that REG_MR failed, the
- * registration before it may still be valid, and the two tables are exchanged. If the
+ * registration before it may still be valid, and the two tables are exchanged. (Where no
+ * completion says so, for the QP was reset, the device is asked; it can tell the two apart
+ * if key, iova or length differ, and users change the key: ib_update_fast_reg_key().) If the
  * driver had to flush the REG_MR, because a failed CQ got no CQE of it, either table may
  * be in use, and the MR is mapped no more.
  */

@@ -8,6 +8,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/sched/signal.h>
 
 #include "moor.h"
 #include "trace.h"
@@ -94,7 +95,8 @@ u32 moor_mr_count_windows(struct moor_dev *mdev, u32 key, u32 access)
  * @visit: called with each window
  * @arg: first argument of @visit
  *
- * Windows that are bound or unbound meanwhile may be missed.
+ * Windows that are bound or unbound meanwhile may be missed, and most of them by a caller
+ * that is being killed.
  *
  * Return: 0; -EINVAL if there is no such MR (any more); or another errno.
  */
@@ -106,7 +108,7 @@ int moor_windows_visit(struct moor_dev *mdev, u32 key,
 	struct device *dev = &mdev->pdev->dev;
 	struct moor_cpl_mr_windows out = {};
 	struct moor_window_info *page;
-	u32 i, count, seen = 0;
+	u32 i, count, left = mdev->mw_keys.size + 1;
 	dma_addr_t dma;
 	int err;
 
@@ -121,9 +123,12 @@ int moor_windows_visit(struct moor_dev *mdev, u32 key,
 		count = le32_to_cpu(out.count);
 		for (i = 0; i < count; i++)
 			visit(arg, &page[i]);
-		seen += count;
-		/* The bound on @seen ends the loop if a broken device repeats cursors. */
-	} while (out.cursor && count && seen < mdev->mw_keys.size);
+		/*
+		 * A device may look at some of its windows at a time and find none of
+		 * this MR (HWI CMD-32). One that repeats cursors ends, too.
+		 */
+		left -= min(left, max(count, 1U));
+	} while (out.cursor && left && !fatal_signal_pending(current));
 	dma_free_coherent(dev, MOOR_PAGE_SIZE, page, dma);
 	return err;
 }
