@@ -101,9 +101,20 @@ static void let_peer_go(struct nic *nic, const struct qp *qp)
 	qp_make_ready(nic, peer);
 }
 
+/* Whoever dropped an answer of @qp does not ask for it again. */
+static void let_answers_go(struct nic *nic, struct qp *qp)
+{
+	if (!qp || !qp->resp.asked_later)
+		return;
+	qp->resp.asked_later = false;
+	qp_enter_list(qp, &nic->qps->ready);
+}
+
 void parking_leave_peer(struct nic *nic, struct qp *qp)
 {
 	let_peer_go(nic, qp);
+	let_answers_go(nic, qp);
+	let_answers_go(nic, find_peer(nic, qp));
 	if (!qp->req.held)
 		return;
 	qp->req.held = false;
@@ -123,6 +134,7 @@ static void leave(struct nic *nic, struct half *half, enum half_state state)
 void parking_end(struct nic *nic, struct qp *qp)
 {
 	qp->req.held = false;
+	let_answers_go(nic, find_peer(nic, qp));
 	if (half_is_parked(&qp->req.half))
 		leave(nic, &qp->req.half, HALF_GOES);
 	if (!half_is_parked(&qp->resp.half))

@@ -108,6 +108,22 @@ uint8_t rc_still_waits(struct nic *nic, struct qp *qp, const struct packet *p,
 	return MOOR_SYN_NONE;
 }
 
+/*
+ * Sends a packet of an answer. Return: as port_send(). If the requester dropped it, all
+ * answers rest till that asks again or goes: it may have gone when this returns.
+ */
+static uint8_t send_answer(struct nic *nic, struct qp *qp, struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t syndrome;
+
+	resp->asked_later = true;
+	syndrome = port_send(nic, p);
+	if (syndrome != PORT_KEPT)
+		resp->asked_later = false;
+	return syndrome;
+}
+
 static void answer_atomic(struct nic *nic, struct qp *qp,
 			  struct responder_answer *a)
 {
@@ -115,9 +131,8 @@ static void answer_atomic(struct nic *nic, struct qp *qp,
 
 	answer_init(&p, nic, qp, PACKET_ATOMIC_ACKNOWLEDGE, a->psn);
 	p.original = a->original;
-	a->pending = false;
 	a->answered = 1;
-	port_send(nic, &p);
+	a->pending = send_answer(nic, qp, &p) == PORT_KEPT;
 }
 
 /* Answers ATOMIC_WRITE or FLUSH as a READ of no bytes (HWI MPE-1). */
@@ -166,14 +181,15 @@ void rc_answer_read(struct nic *nic, struct qp *qp, struct responder_answer *a,
 	a->pending = !last;
 	*budget -= p.length < *budget ? p.length : *budget;
 
-	syndrome = port_send(nic, &p);
+	syndrome = send_answer(nic, qp, &p);
 	if (!syndrome) {
 		half_moved(&qp->resp.half, psn, p.num_psn);
 		if (a->answered < first + p.num_psn)
 			a->answered = first + p.num_psn;
 		return;
 	}
-	if (responder_waits(nic, qp, psn, from, a->range.length, &syndrome)) {
+	if (syndrome == PORT_KEPT ||
+	    responder_waits(nic, qp, psn, from, a->range.length, &syndrome)) {
 		a->sent = sent;
 		a->pending = true;
 		if (half_is_parked(&qp->resp.half) &&
@@ -262,7 +278,7 @@ void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 {
 	struct responder *resp = &qp->resp;
 
-	if (half_is_parked(&resp->half))
+	if (responder_rests(resp))
 		return;
 	for (; resp->unanswered != resp->num_answers; resp->unanswered++) {
 		struct responder_answer *a =
@@ -272,7 +288,7 @@ void rc_answer(struct nic *nic, struct qp *qp, uint32_t *budget)
 			if (!*budget)
 				return;
 			answer_later(nic, qp, a, budget);
-			if (half_is_parked(&resp->half))
+			if (responder_rests(resp))
 				return;
 			/* That answer has failed: none behind it is sent any more. */
 			if (resp->fault.set && resp->fault.psn != resp->psn)

@@ -151,11 +151,16 @@ static void go_back(struct nic *nic, struct qp *qp)
 	begin_again(qp);
 }
 
-/* The requester has dropped an answer: it asks for that once more, when it can. */
-static void ask_again(struct qp *qp)
+/*
+ * The requester has dropped an answer: it asks for that once more, when it can. A responder
+ * that does not know may send a NAK for what is behind, and answers nothing any more (HWI
+ * RC-32). Return: as port_send() of the answer.
+ */
+static uint8_t ask_again(struct nic *nic, struct qp *qp)
 {
 	begin_again(qp);
 	qp->req.went_back = true;
+	return nic->wire->port->keeps ? PORT_KEPT : MOOR_SYN_NONE;
 }
 
 /* A later request was answered first: go back, but only once until that has an effect. */
@@ -267,10 +272,8 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 	struct stream *culprit;
 	uint8_t syndrome;
 
-	if (half_is_parked(&qp->req.half)) {
-		ask_again(qp);
-		return MOOR_SYN_NONE;
-	}
+	if (half_is_parked(&qp->req.half))
+		return ask_again(nic, qp);
 	if (unit < len)
 		num_psn = 1;
 	else
@@ -282,16 +285,15 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 		return syndrome;
 	if (syndrome) {
 		if (requester_waits(nic, qp, psn, &r->local, &syndrome))
-			ask_again(qp);
-		else
-			requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
+			return ask_again(nic, qp);
+		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 		return MOOR_SYN_NONE;
 	}
 	half_moved(&qp->req.half, psn, num_psn);
 	r->answered += unit;
 	has_progress(qp, psn + num_psn);
 	if (unit < len)
-		ask_again(qp);
+		return ask_again(nic, qp);
 	if (r->answered == r->wqe.length)
 		end_question(qp, r);
 	return MOOR_SYN_NONE;
@@ -324,15 +326,15 @@ static uint8_t take_read_response(struct nic *nic, struct qp *qp,
 	return MOOR_SYN_NONE;
 }
 
-static void take_atomic_response(struct nic *nic, struct qp *qp,
-				 const struct packet *p)
+static uint8_t take_atomic_response(struct nic *nic, struct qp *qp,
+				    const struct packet *p)
 {
 	struct request *r = answered_by(nic, qp, p, WQE_ATOMICS);
 	uint64_t original = htole64(p->original);
 	struct stream from = { .bytes = (uint8_t *)&original };
 
-	if (r)
-		take_answer(nic, qp, r, &from, sizeof(original), 1);
+	return r ? take_answer(nic, qp, r, &from, sizeof(original), 1) :
+		   MOOR_SYN_NONE;
 }
 
 uint8_t rc_take_response(struct nic *nic, struct qp *qp, struct packet *p)
@@ -350,7 +352,7 @@ uint8_t rc_take_response(struct nic *nic, struct qp *qp, struct packet *p)
 		syndrome = take_read_response(nic, qp, p);
 		break;
 	case PACKET_KIND_ATOMIC_ACKNOWLEDGE:
-		take_atomic_response(nic, qp, p);
+		syndrome = take_atomic_response(nic, qp, p);
 		break;
 	default:
 		take_aeth(nic, qp, p);

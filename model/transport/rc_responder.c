@@ -309,16 +309,20 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 	uint8_t sender = MOOR_SYN_NONE;
 	uint32_t budget = PORT_UNIT;
 
-	/* Unfinished answers are sent in the QP's own quanta, not in the requester's. */
+	/*
+	 * Unfinished answers are sent in the QP's own quanta, not in the requester's, unless
+	 * the requester itself kept them up.
+	 */
 	if (responder_has_more(resp))
 		budget = 0;
-	/* The responder has given up, and only answers what came before the fault. */
-	if (resp->fault.set)
-		return MOOR_SYN_NONE;
+	resp->asked_later = false;
 	if (half_is_parked(&resp->half))
 		return rc_still_waits(nic, qp, p, ahead);
 	if (ahead < 0 && cut_repeated(resp, p, (uint32_t)-ahead))
 		ahead = 0;
+	/* The responder has given up, and only answers what came before the fault. */
+	if (resp->fault.set && ahead >= 0)
+		return MOOR_SYN_NONE;
 	form = packet_form(p);
 	if (ahead < 0) {
 		nic->wire->traffic.duplicates++;

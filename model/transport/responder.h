@@ -46,6 +46,7 @@ struct responder {
 	uint8_t tried;		/* of one that may begin anew at @tried_psn, or 0 */
 	uint8_t due;		/* syndrome of an AETH to be sent; @is_due */
 	bool is_due;
+	bool asked_later;	/* the requester dropped an answer; what is behind waits */
 	uint8_t path_mtu;	/* when the message under way began */
 	uint32_t psn;		/* expected */
 	uint32_t msn;
@@ -62,11 +63,16 @@ struct responder {
 	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };
 
+/* Do the answers wait: for a page, or for a requester that waits for one? */
+static inline bool responder_rests(const struct responder *resp)
+{
+	return half_is_parked(&resp->half) || resp->asked_later;
+}
+
 /* Has the responder an answer that it can go on with in its next quantum? */
 static inline bool responder_has_more(const struct responder *resp)
 {
-	return resp->unanswered != resp->num_answers &&
-	       !half_is_parked(&resp->half);
+	return resp->unanswered != resp->num_answers && !responder_rests(resp);
 }
 
 static inline struct responder_answer *
