@@ -10,9 +10,6 @@
 
 #include "guest.h"
 
-/* After some looks a quantum of nic_run() is over. */
-#define CLOCK_STEP_NS	10000u
-
 static unsigned int tests, failures;
 
 void ok(bool good, const char *fmt, ...)
@@ -76,11 +73,12 @@ void settle(struct guest *g)
  * Linked in place of timer_now(): time that passes only when the NIC looks at it, and
  * when a test waits, so that no timer ends because the machine is busy.
  */
+uint64_t clock_step_ns = 10000;
 static uint64_t clock_ns;
 
 uint64_t __wrap_timer_now(void)
 {
-	clock_ns += CLOCK_STEP_NS;
+	clock_ns += clock_step_ns;
 	return clock_ns;
 }
 
@@ -161,17 +159,24 @@ void guest_stop(struct guest *g)
 	free(g);
 }
 
-uint8_t command(struct guest *g, const void *cmd, size_t size)
+void send_command(struct guest *g, const void *cmd, size_t size)
 {
-	uint32_t slot = g->commands & 63, phase = !(g->commands >> 6 & 1);
-	struct moor_cmd *to = (struct moor_cmd *)at(g, g->cmd_base) + slot;
-	struct moor_cpl *cpl = (struct moor_cpl *)at(g, g->cpl_base) + slot;
+	struct moor_cmd *to = (struct moor_cmd *)at(g, g->cmd_base) +
+			      (g->commands & 63);
 
 	memset(to, 0, sizeof(*to));
 	memcpy(to, cmd, size);
 	to->hdr.tag = (uint16_t)g->commands;
 	set_slot(g, MOOR_DB_SLOT_CMD_PRODUCER, ++g->commands);
 	nic_kick(g->nic, 0, MOOR_DB_SLOT_CMD_PRODUCER);
+}
+
+uint8_t command(struct guest *g, const void *cmd, size_t size)
+{
+	uint32_t slot = g->commands & 63, phase = !(g->commands >> 6 & 1);
+	struct moor_cpl *cpl = (struct moor_cpl *)at(g, g->cpl_base) + slot;
+
+	send_command(g, cmd, size);
 	settle(g);
 	if ((cpl->phase & 1) != phase || cpl->tag != (uint16_t)(g->commands - 1))
 		return 0xff;

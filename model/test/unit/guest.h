@@ -45,8 +45,9 @@ struct guest_qp {
 #define LOG_DEPTH	6
 #define LOG_STRIDE	9
 
-/* Linked in place of timer_now(). */
+/* Linked in place of timer_now(). A look at the clock takes @clock_step_ns. */
 uint64_t __wrap_timer_now(void);
+extern uint64_t clock_step_ns;
 
 /* TAP */
 void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -62,6 +63,8 @@ uint64_t take(struct guest *g, uint64_t len);
 void settle(struct guest *g);
 /* As settle(), with the timers of the next @ms; time passes only here. */
 void settle_timers(struct guest *g, unsigned int ms);
+/* The NIC meets the command when it works next, and nobody looks at what it answers. */
+void send_command(struct guest *g, const void *cmd, size_t size);
 uint8_t command(struct guest *g, const void *cmd, size_t size);
 struct moor_xlat flat(uint64_t addr);
 
