@@ -107,17 +107,40 @@ static uint64_t do_atomic(const struct packet *p, uint64_t *at)
 	return le64toh(old);
 }
 
+/*
+ * Reaches all eight bytes of an atomic: that one of them may not be accessed stands above
+ * their being out of place (HWI RC-21). @at is NULL if they are that (HWI RC-39).
+ */
+static uint8_t reach_word(struct nic *nic, struct mr_grant *grant, uint64_t **at)
+{
+	uint64_t done, run;
+
+	*at = NULL;
+	for (done = 0; done < sizeof(uint64_t); done += run) {
+		uint8_t *ptr, syndrome;
+
+		run = sizeof(uint64_t) - done;
+		syndrome = mr_grant_ptr(nic, grant, done, &run, &ptr);
+		if (syndrome)
+			return syndrome;
+		/* The address is aligned; the memory that it is mapped to need not be. */
+		if (run == sizeof(uint64_t) && !((uintptr_t)ptr % sizeof(uint64_t)))
+			*at = (uint64_t *)ptr;
+	}
+	return MOOR_SYN_NONE;
+}
+
 /* Where an atomic is to be done with right @need. NULL: the fault is set, or it waits. */
 static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 			      const struct packet *p, uint32_t need)
 {
-	uint64_t len = sizeof(uint64_t);
 	struct segment seg = {
 		.addr = p->addr, .length = sizeof(uint64_t), .key = p->rkey,
 	};
 	struct responder_fault fault;
 	struct stream range;
-	uint8_t *ptr, syndrome;
+	uint8_t syndrome;
+	uint64_t *at;
 
 	if (p->addr % sizeof(uint64_t)) {
 		refuse_request(&qp->resp, "HWI RC-7", MOOR_SYN_ALIGNMENT);
@@ -128,7 +151,7 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 		responder_set_fault(&qp->resp, &fault, qp->resp.psn);
 		return NULL;
 	}
-	syndrome = mr_grant_ptr(nic, &range.grant, 0, &len, &ptr);
+	syndrome = reach_word(nic, &range.grant, &at);
 	if (syndrome) {
 		if (responder_waits(nic, qp, p->psn, &range, seg.length,
 				    &syndrome))
@@ -138,12 +161,9 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 		qp->resp.fault.key = p->rkey;
 		return NULL;
 	}
-	/* The address is aligned; the memory that it is mapped to need not be. */
-	if (len < sizeof(uint64_t) || (uintptr_t)ptr % sizeof(uint64_t)) {
+	if (!at)
 		refuse_request(&qp->resp, "HWI RC-39", MOOR_SYN_ALIGNMENT);
-		return NULL;
-	}
-	return (uint64_t *)ptr;
+	return at;
 }
 
 static void take_atomic(struct nic *nic, struct qp *qp, const struct packet *p)

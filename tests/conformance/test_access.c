@@ -243,6 +243,30 @@ TEST_CASE(direction, "memory that the platform maps for reading is not written",
 	expect_local(&p, MOOR_WQE_READ, key, iova, 64, MOOR_SYN_DMA);
 }
 
+TEST_CASE(atomic_torn, "an atomic whose bytes are out of place, and one of them is not there",
+	  "RC-21 RC-26 ACC-13 ACC-14", HAS(ATOMICS))
+{
+	static const uint8_t opcodes[] = { MOOR_WQE_FETCH_ADD, MOOR_WQE_CMP_SWAP };
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 4; i++) {
+		about("opcode 0x%02x, %s", opcodes[i / 2],
+		      i & 1 ? "no translation" : "no DMA");
+		drop_events(MOOR_EQ_ASYNC);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = opcodes[i / 2], .remote = TORN_WORD,
+			.rkey = make_torn_word(i & 1, p.buf[1]),
+			SGE(p.buf[0], 8, p.key[0]), .atomic = { .swap_add = 1 },
+		});
+		expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+		expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+		reconnect(&p);
+	}
+	expect(is_filled(p.buf[1], BUF, 2), "something is written");
+}
+
 TEST_CASE(scattered, "what lies side by side for DMA need not in memory", "ACC-13", 0)
 {
 	const uint64_t iova = 0x6000000000;

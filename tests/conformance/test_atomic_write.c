@@ -263,7 +263,7 @@ TEST_CASE(word_mapping, "where it is mapped, it is aligned and in one piece",
 	expect_end(&p, wr, MOOR_WC_REM_INV_REQ_ERR, 0);
 }
 
-TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC-3 RC-26 RC-28",
+TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC-3 RC-21 RC-26 RC-28",
 	  HAS(ATOMIC_WRITE))
 {
 	uint32_t torn, nowhere;
@@ -296,6 +296,12 @@ TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC
 	wr.rkey = torn;
 	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
 	wr.rkey = nowhere;
+	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+	about("the responder's last four bytes, which are out of place, too");
+	wr.remote = TORN_WORD;
+	wr.rkey = make_torn_word(true, p.buf[0]);
+	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+	wr.rkey = make_torn_word(false, p.buf[0]);
 	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
 }
 

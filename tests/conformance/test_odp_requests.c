@@ -352,6 +352,37 @@ TEST_CASE(failed_for_one, "FAILED is for what waited: another message's page is 
 	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 }
 
+TEST_CASE(word_in_two, "an atomic in two pages waits for either, and is refused when both are there",
+	  "RC-21 RC-26 RC-39 ODP-7 ODP-10 ODP-13", HAS(ODP))
+{
+	struct moor_mr_context e;
+	struct moor_page_request r;
+	struct paged p;
+	unsigned int i;
+
+	skip_unless(dev.features & MOOR_FEATURE_ATOMICS);
+	for (i = 0; i < 2; i++) {
+		about(i ? "it comes" : "it cannot be had");
+		host_begin();
+		make_paged(&p);
+		page_in(&p, 0, 0, PAGES, true);
+		page_in(&p, 1, 0, 1, true);
+		e = paged_entry(&p, 1);
+		e.length -= PAGE;
+		e.xlat.offset = 4;
+		p.key[1] = make_entry(&e, MOOR_MRC_TYPE_MR);
+		paged_post(&p, MOOR_WQE_FETCH_ADD, 1, AT, PAGE - 8, 8);
+		r = expect_request(&p, 1, PAGE - 4, 1, WRITE | RESPONDER);
+		if (i)
+			page_in(&p, 1, 1, 1, true);
+		must_answer(r.token, i ? MOOR_PAGE_RESOLVED : MOOR_PAGE_FAILED);
+		expect_cqe(&p.pair.cq[0], 1, i ? MOOR_WC_REM_INV_REQ_ERR :
+						 MOOR_WC_REM_ACCESS_ERR, 0);
+		expect_event(i ? MOOR_EVENT_QP_REQ_ERR : MOOR_EVENT_QP_ACCESS_ERR,
+			     p.pair.qp[1].qpn);
+	}
+}
+
 TEST_CASE(drain, "who waits is not drained", "ODP-9 EV-11 RC-16", HAS(ODP))
 {
 	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);

@@ -427,7 +427,7 @@ void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 	}
 }
 
-uint32_t make_torn_mr(bool absent, uint64_t memory)
+static struct moor_mr_context torn_entry(bool absent, uint64_t memory)
 {
 	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, TORN_IOVA, 3 * PAGE);
 	uint64_t table = take(PAGE);
@@ -441,5 +441,20 @@ uint32_t make_torn_mr(bool absent, uint64_t memory)
 	e.xlat = (struct moor_xlat){
 		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
 	};
+	return e;
+}
+
+uint32_t make_torn_mr(bool absent, uint64_t memory)
+{
+	struct moor_mr_context e = torn_entry(absent, memory);
+
+	return make_entry(&e, MOOR_MRC_TYPE_MR);
+}
+
+uint32_t make_torn_word(bool absent, uint64_t memory)
+{
+	struct moor_mr_context e = torn_entry(absent, memory);
+
+	e.xlat.offset = 4;
 	return make_entry(&e, MOOR_MRC_TYPE_MR);
 }

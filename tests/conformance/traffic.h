@@ -156,5 +156,8 @@ void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 /* An MR of three pages of @memory, the last of which is absent, or is not mapped. */
 #define TORN_IOVA	0x100000ull
 uint32_t make_torn_mr(bool absent, uint64_t memory);
+/* Likewise, four bytes off: a word that may be an atomic's begins in the second page. */
+#define TORN_WORD	(TORN_IOVA + 2 * PAGE - 8)
+uint32_t make_torn_word(bool absent, uint64_t memory);
 
 #endif /* CONFORMANCE_TRAFFIC_H */
