@@ -212,6 +212,7 @@ uint8_t cq_create(struct nic *nic, const struct moor_cmd *raw,
 				doorbell);
 	}
 
+	db_zero(cq->slot);
 	cq->hold.expired = cq_hold_over;
 	cq->cqn = cqn;
 	cq->eqn = eqn;

@@ -19,7 +19,6 @@ uint8_t db_claim(struct nic *nic, uint32_t doorbell, enum slot_kind kind,
 	nic->slots->owner[doorbell] = owner_word(kind, number);
 	*slot_id = doorbell;
 	*slot = (uint64_t *)nic->db_bar + doorbell;
-	__atomic_store_n(*slot, 0, __ATOMIC_RELEASE);
 	return MOOR_CMD_OK;
 }
 

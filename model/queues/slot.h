@@ -26,7 +26,8 @@ static inline uint64_t *db_fixed_slot(struct nic *nic, unsigned int slot)
 }
 
 /*
- * Ties a slot to a queue and zeroes it. Return: enum moor_cmd_status.
+ * Ties a slot to a queue. It keeps its value until nothing can fail any more: then the
+ * caller zeroes it (HWI CMD-18). Return: enum moor_cmd_status.
  */
 uint8_t db_claim(struct nic *nic, uint32_t doorbell, enum slot_kind kind,
 		 uint32_t number, uint32_t *slot_id, uint64_t **slot);
@@ -38,6 +39,11 @@ unsigned int db_owner(const struct nic *nic, uint32_t slot_id, uint32_t *number)
 static inline uint64_t db_load(const uint64_t *slot)
 {
 	return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
+static inline void db_zero(uint64_t *slot)
+{
+	__atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
 
 #endif /* MODEL_SLOT_H */

@@ -155,6 +155,7 @@ uint8_t srq_create(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, status, struct moor_cmd_create_srq,
 				doorbell);
 	}
+	db_zero(queue.slot);
 	srq->srqn = srqn;
 	srq->actor.pd = le32toh(cmd->pd);
 	srq->actor.kernel = cmd->flags & MOOR_SRQ_FLAG_KERNEL;

@@ -28,7 +28,7 @@ static void queue_rewind(struct queue *queue)
 	queue->consumer = 0;
 	queue->broken = false;
 	if (queue->exists)
-		__atomic_store_n(queue->slot, 0, __ATOMIC_RELEASE);
+		db_zero(queue->slot);
 }
 
 void qp_to_reset(struct nic *nic, struct qp *qp)
@@ -181,7 +181,7 @@ static uint8_t check_srq(struct nic *nic, const struct moor_cmd_create_qp *cmd,
 	return MOOR_CMD_OK;
 }
 
-/* Both doorbells or none. */
+/* Both doorbells or none; qp_to_reset() zeroes them. */
 static uint8_t claim_doorbells(struct nic *nic, struct qp *qp,
 			       const struct moor_cmd_create_qp *cmd,
 			       struct moor_cpl *cpl)

@@ -55,6 +55,61 @@ TEST_CASE(created_slots, "CREATE_CQ and CREATE_QP zero their slots", "DB-10", 0)
 	expect_no_cqe(&cq);
 }
 
+/* The command is refused, and what @slot holds stays. */
+static void keeps_slot(uint32_t slot, const void *cmd, size_t size, uint8_t wanted,
+		       const char *what)
+{
+	const uint64_t value = 0xfedcba9876543210ull + slot;
+	uint8_t status;
+
+	about("%s", what);
+	store_slot(slot, value);
+	status = command(cmd, size);
+	expect(status == wanted, "status %u", status);
+	expect(bar_read64(MOOR_BAR_DB, slot * 8ull) == value, "it holds 0x%llx",
+	       (unsigned long long)bar_read64(MOOR_BAR_DB, slot * 8ull));
+}
+
+TEST_CASE(kept_slots, "a command that is refused leaves the slots that it names as they are",
+	  "CMD-18 DB-5", 0)
+{
+	struct moor_cmd_create_srq srq_cmd;
+	struct moor_cmd_create_qp qp_cmd;
+	struct moor_cmd_create_cq cq_cmd;
+	uint32_t sq_slot, rq_slot;
+	struct cq cq, other;
+	struct srq srq;
+	struct qp qp;
+
+#define KEEPS(slot, cmd, wanted, what)	\
+	keeps_slot(slot, &(cmd), sizeof(cmd), wanted, what)
+	make_cq(&cq, 0, 4);
+	qp_cmd = qp_command(&qp, &cq, &cq);
+	sq_slot = qp_cmd.sq_doorbell;
+	rq_slot = qp_cmd.rq_doorbell;
+	qp_cmd.rq_doorbell = sq_slot;
+	KEEPS(sq_slot, qp_cmd, MOOR_CMD_BUSY, "one slot for both queues");
+	qp_cmd.rq_doorbell = cq.slot;
+	KEEPS(sq_slot, qp_cmd, MOOR_CMD_BUSY, "another that is in use");
+	qp_cmd.rq_doorbell = 0;
+	KEEPS(sq_slot, qp_cmd, MOOR_CMD_BAD_PARAM, "another of the driver's");
+	qp_cmd.sq_doorbell = cq.slot;
+	qp_cmd.rq_doorbell = rq_slot;
+	KEEPS(rq_slot, qp_cmd, MOOR_CMD_BUSY, "the send queue's is in use");
+	qp_cmd.sq_doorbell = sq_slot;
+	qp_cmd.rq = flat(NOWHERE);
+	KEEPS(sq_slot, qp_cmd, MOOR_CMD_DMA_FAULT, "a queue that is nowhere");
+	cq_cmd = cq_command(&other, 1, 4);
+	cq_cmd.ring = flat(NOWHERE);
+	KEEPS(other.slot, cq_cmd, MOOR_CMD_DMA_FAULT, "a CQ that is nowhere");
+	if (!(dev.features & MOOR_FEATURE_SRQ))
+		return;
+	srq_cmd = srq_command(&srq);
+	srq_cmd.ring = flat(NOWHERE);
+	KEEPS(srq.slot, srq_cmd, MOOR_CMD_DMA_FAULT, "an SRQ that is nowhere");
+#undef KEEPS
+}
+
 TEST_CASE(own_slots, "a slot rings only the queue that is tied to it",
 	  "DB-3 DB-8 ERR-8", 0)
 {
