@@ -251,6 +251,17 @@ uint8_t cq_destroy(struct nic *nic, const struct moor_cmd *raw,
 	return MOOR_CMD_OK;
 }
 
+/* Are the CQEs that the consumer has not taken yet within reach? */
+static bool ring_reachable(struct nic *nic, struct cq *cq)
+{
+	uint32_t index;
+
+	for (index = cq->consumer; index != cq->producer; index++)
+		if (!ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, index))
+			return false;
+	return true;
+}
+
 /*
  * Copies the CQEs that the consumer has not taken yet. The others get the phase
  * that says "not written in this pass": on a pass whose phase is 0 a fresh
@@ -306,7 +317,9 @@ uint8_t cq_resize(struct nic *nic, const struct moor_cmd *raw,
 		return CMD_FAIL(cpl, MOOR_CMD_BAD_PARAM,
 				struct moor_cmd_resize_cq, log_cqe);
 	status = decode_ring(nic, &ring, &cmd->ring, cmd->log_cqe);
-	if (!status && !copy_ring(nic, cq, &ring, cmd->log_cqe))
+	/* All is reached before anything is written to the new ring (HWI CQ-16). */
+	if (!status && (!ring_reachable(nic, cq) ||
+			!copy_ring(nic, cq, &ring, cmd->log_cqe)))
 		status = MOOR_CMD_DMA_FAULT;
 	if (status)
 		return CMD_FAIL(cpl, status, struct moor_cmd_resize_cq, ring);

@@ -435,3 +435,39 @@ TEST_CASE(resize, "RESIZE_CQ: nothing is lost, nothing comes twice",
 	while (taken < posted)
 		expect_cqe(&cq, taken++, MOOR_WC_SUCCESS, 0);
 }
+
+TEST_CASE(resize_torn, "RESIZE_CQ that reaches the old ring in part does not write the new one",
+	  "CQ-16 CMD-16 CMD-18 ACC-14", 0)
+{
+	struct moor_cmd_resize_cq cmd = {
+		.hdr.opcode = MOOR_CMD_RESIZE_CQ, .log_cqe = 8,
+	};
+	const uint32_t before = PAGE / sizeof(struct moor_cqe) - 2;
+	unsigned int i;
+	uint64_t ring;
+	struct cq cq;
+	struct qp qp;
+
+	make_cq(&cq, 0, 7);
+	make_qp(&qp, &cq, &cq);
+	connect_qp(&qp, qp.qpn);
+	/* The CQEs that stay begin in the first page and end in the second. */
+	for (i = 0; i < before + 4; i++) {
+		post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE, .wr_id = i });
+		if (i < before)
+			expect_cqe(&cq, i, MOOR_WC_SUCCESS, 0);
+	}
+	settle();
+	ring = take(64u << cmd.log_cqe);
+	memset(at(ring), 0x66, 64u << cmd.log_cqe);
+	cmd.ring = flat(ring);
+	dma_unmap(cq.ring + PAGE, PAGE);
+	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "half of the CQEs are nowhere");
+	expect(is_all(ring, 64u << cmd.log_cqe, 0x66), "the new ring is written");
+	dma_restore();
+	must(cmd);
+	cq.ring = ring;
+	cq.log_cqe = cmd.log_cqe;
+	for (i = before; i < before + 4; i++)
+		expect_cqe(&cq, i, MOOR_WC_SUCCESS, 0);
+}
