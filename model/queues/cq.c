@@ -38,13 +38,13 @@ static uint32_t ring_phase(uint32_t index, uint8_t log_cqe)
 
 static struct moor_cqe *ring_entry(struct nic *nic, const struct xlat *ring,
 				   struct xlat_window *window, uint8_t log_cqe,
-				   uint32_t index)
+				   uint32_t index, bool write)
 {
 	uint64_t slot = index & ((1u << log_cqe) - 1);
 
 	return (struct moor_cqe *)xlat_window_ptr(nic, ring, window,
 						  slot * sizeof(struct moor_cqe),
-						  true);
+						  write);
 }
 
 static void cq_load_consumer(struct cq *cq)
@@ -148,7 +148,8 @@ bool cq_write(struct nic *nic, struct cq *cq, struct moor_cqe *cqe,
 		cq_fail(nic, cq, "overrun");
 		return false;
 	}
-	to = ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, cq->producer);
+	to = ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, cq->producer,
+			true);
 	if (!to) {
 		cq_fail(nic, cq, "ring unreachable");
 		return false;
@@ -251,13 +252,15 @@ uint8_t cq_destroy(struct nic *nic, const struct moor_cmd *raw,
 	return MOOR_CMD_OK;
 }
 
-/* Are the CQEs that the consumer has not taken yet within reach? */
-static bool ring_reachable(struct nic *nic, struct cq *cq)
+/* Can the CQEs be read that the consumer has not taken yet? */
+static bool ring_readable(struct nic *nic, const struct cq *cq)
 {
+	struct xlat_window window = { 0 };
 	uint32_t index;
 
 	for (index = cq->consumer; index != cq->producer; index++)
-		if (!ring_entry(nic, &cq->ring, &cq->window, cq->log_cqe, index))
+		if (!ring_entry(nic, &cq->ring, &window, cq->log_cqe, index,
+				false))
 			return false;
 	return true;
 }
@@ -267,10 +270,10 @@ static bool ring_reachable(struct nic *nic, struct cq *cq)
  * that says "not written in this pass": on a pass whose phase is 0 a fresh
  * page of zeros would read as full of CQEs.
  */
-static bool copy_ring(struct nic *nic, struct cq *cq, const struct xlat *ring,
-		      uint8_t log_cqe)
+static bool copy_ring(struct nic *nic, const struct cq *cq,
+		      const struct xlat *ring, uint8_t log_cqe)
 {
-	struct xlat_window window = { 0 };
+	struct xlat_window old = { 0 }, new = { 0 };
 	uint32_t index = cq->consumer, i;
 	struct moor_cqe *from, *to, cqe;
 
@@ -278,12 +281,12 @@ static bool copy_ring(struct nic *nic, struct cq *cq, const struct xlat *ring,
 		bool full = (int32_t)(cq->producer - index) > 0;
 		uint32_t phase = ring_phase(index, log_cqe);
 
-		to = ring_entry(nic, ring, &window, log_cqe, index);
+		to = ring_entry(nic, ring, &new, log_cqe, index, true);
 		if (!to)
 			return false;
 		if (full) {
-			from = ring_entry(nic, &cq->ring, &cq->window,
-					  cq->log_cqe, index);
+			from = ring_entry(nic, &cq->ring, &old, cq->log_cqe,
+					  index, false);
 			if (!from)
 				return false;
 			fetch(&cqe, from, sizeof(cqe));
@@ -318,7 +321,7 @@ uint8_t cq_resize(struct nic *nic, const struct moor_cmd *raw,
 				struct moor_cmd_resize_cq, log_cqe);
 	status = decode_ring(nic, &ring, &cmd->ring, cmd->log_cqe);
 	/* All is reached before anything is written to the new ring (HWI CQ-16). */
-	if (!status && (!ring_reachable(nic, cq) ||
+	if (!status && (!ring_readable(nic, cq) ||
 			!copy_ring(nic, cq, &ring, cmd->log_cqe)))
 		status = MOOR_CMD_DMA_FAULT;
 	if (status)

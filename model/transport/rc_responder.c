@@ -152,6 +152,11 @@ static uint64_t *atomic_place(struct nic *nic, struct qp *qp,
 		return NULL;
 	}
 	syndrome = reach_word(nic, &range.grant, &at);
+	if (!syndrome && need == MOOR_ACCESS_REMOTE_ATOMIC) {
+		/* What it writes it has loaded: DMA has to allow both (HWI ERR-6). */
+		range.grant.write = false;
+		syndrome = reach_word(nic, &range.grant, &at);
+	}
 	if (syndrome) {
 		if (responder_waits(nic, qp, p->psn, &range, seg.length,
 				    &syndrome))

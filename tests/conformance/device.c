@@ -56,12 +56,12 @@ void *at(uint64_t dma)
 
 /* ---- DMA ---- */
 
-static int call_map(uint64_t addr, uint64_t size, uint64_t offset, bool writable)
+static int call_map(uint64_t addr, uint64_t size, uint64_t offset, enum dma_way way)
 {
 	struct vfio_user_dma_map map = {
 		.argsz = sizeof(map),
-		.flags = VFIO_DMA_MAP_FLAG_READ |
-			 (writable ? VFIO_DMA_MAP_FLAG_WRITE : 0),
+		.flags = (way & DMA_READ ? VFIO_DMA_MAP_FLAG_READ : 0) |
+			 (way & DMA_WRITE ? VFIO_DMA_MAP_FLAG_WRITE : 0),
 		.offset = offset, .addr = addr, .size = size,
 	};
 
@@ -86,9 +86,9 @@ static void remember(uint64_t addr, uint64_t size, bool hole)
 	changes[num_changes++] = (struct change){ addr, size, hole };
 }
 
-void dma_map(uint64_t addr, uint64_t size, uint64_t offset, bool writable)
+void dma_map(uint64_t addr, uint64_t size, uint64_t offset, enum dma_way way)
 {
-	int err = call_map(addr, size, offset, writable);
+	int err = call_map(addr, size, offset, way);
 
 	need(!err, "DMA_MAP at 0x%llx: %s", (unsigned long long)addr,
 	     strerror(err));
@@ -111,7 +111,7 @@ void dma_restore(void)
 		const struct change *c = &changes[--num_changes];
 
 		if (c->hole ? call_map(c->addr, c->size, c->addr - MEMORY_BASE,
-				       true) :
+				       DMA_BOTH) :
 			      call_unmap(c->addr, c->size))
 			bail_out("the memory cannot be mapped as it was");
 	}
@@ -431,7 +431,7 @@ static void attach(void)
 	int err;
 
 	vfio_user_connect(path);
-	err = call_map(MEMORY_BASE, MEMORY_SIZE, 0, true);
+	err = call_map(MEMORY_BASE, MEMORY_SIZE, 0, DMA_BOTH);
 	if (err)
 		bail_out("DMA_MAP of the memory: %s", strerror(err));
 	learn_bar(MOOR_BAR_REGS);

@@ -82,11 +82,18 @@ void device_platform_reset(void);
 /* The test's pointer to a DMA address of the memory. */
 void *at(uint64_t dma);
 
+/* What the device may do there. */
+enum dma_way {
+	DMA_READ	= 1,
+	DMA_WRITE	= 2,
+	DMA_BOTH	= DMA_READ | DMA_WRITE,
+};
+
 /*
  * Maps part of the memory at further addresses, or unmaps parts; dma_restore() undoes
- * both. @offset is in the memory; @writable: the device may write there.
+ * both. @offset is in the memory.
  */
-void dma_map(uint64_t addr, uint64_t size, uint64_t offset, bool writable);
+void dma_map(uint64_t addr, uint64_t size, uint64_t offset, enum dma_way way);
 void dma_unmap(uint64_t addr, uint64_t size);
 void dma_restore(void);
 

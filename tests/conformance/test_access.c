@@ -231,7 +231,7 @@ TEST_CASE(direction, "memory that the platform maps for reading is not written",
 	uint32_t key;
 
 	make_pair(&p);
-	dma_map(iova, BUF, p.buf[1] - MEMORY_BASE, false);
+	dma_map(iova, BUF, p.buf[1] - MEMORY_BASE, DMA_READ);
 	key = make_mr(PD, ALL_RIGHTS, iova, BUF);
 	expect_remote(&p, MOOR_WQE_READ, key, iova, BUF, true);
 	expect(same(p.buf[0], p.buf[1], BUF), "it is not read");
@@ -241,6 +241,61 @@ TEST_CASE(direction, "memory that the platform maps for reading is not written",
 	expect(is_filled(p.buf[1], BUF, 2), "it is written to");
 	reconnect(&p);
 	expect_local(&p, MOOR_WQE_READ, key, iova, 64, MOOR_SYN_DMA);
+}
+
+TEST_CASE(other_direction, "memory that the platform maps for writing is not read",
+	  "ACC-14 ERR-6", 0)
+{
+	const uint64_t iova = 0x5000000000;
+	struct pair p;
+	uint32_t key;
+
+	make_pair(&p);
+	dma_map(iova, BUF, p.buf[1] - MEMORY_BASE, DMA_WRITE);
+	key = make_mr(PD, ALL_RIGHTS, iova, BUF);
+	expect_remote(&p, MOOR_WQE_WRITE, key, iova, BUF, true);
+	expect(same(p.buf[0], p.buf[1], BUF), "it is not written");
+	fill(p.buf[1], BUF, 9);
+	expect_remote(&p, MOOR_WQE_READ, key, iova, 64, false);
+	expect_local(&p, MOOR_WQE_WRITE, key, iova, 64, MOOR_SYN_DMA);
+	expect(is_filled(p.buf[0], BUF, 1), "it is read");
+}
+
+TEST_CASE(atomic_direction, "an atomic reads and writes: the platform has to allow both",
+	  "RC-26 ACC-14 ERR-6", HAS(ATOMICS))
+{
+	static const uint8_t opcodes[] = { MOOR_WQE_FETCH_ADD, MOOR_WQE_CMP_SWAP };
+	const uint64_t iova = 0x5000000000;
+	struct pair p;
+	unsigned int i;
+
+	make_pair(&p);
+	for (i = 0; i < 6; i++) {
+		enum dma_way way = 1 + i % 3;
+
+		about("opcode 0x%02x, way %u", opcodes[i / 3], way);
+		dma_map(iova, PAGE, p.buf[1] - MEMORY_BASE, way);
+		drop_events(MOOR_EQ_ASYNC);
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = opcodes[i / 3], .remote = iova,
+			.rkey = make_mr(PD, ALL_RIGHTS, iova, PAGE),
+			SGE(p.buf[0], 8, p.key[0]),
+			.atomic = {
+				.swap_add = 1, .compare = *(uint64_t *)at(p.buf[1]),
+			},
+		});
+		if (way == DMA_BOTH) {
+			expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+			expect(!is_filled(p.buf[1], 8, 2), "it is not done");
+		} else {
+			expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+			expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+			expect(is_filled(p.buf[1], 8, 2), "it is done");
+			reconnect(&p);
+		}
+		fill(p.buf[1], BUF, 2);
+		dma_restore();
+	}
 }
 
 TEST_CASE(atomic_torn, "an atomic whose bytes are out of place, and one of them is not there",
@@ -278,7 +333,7 @@ TEST_CASE(scattered, "what lies side by side for DMA need not in memory", "ACC-1
 	make_pair(&p);
 	for (i = 0; i < pages; i++)
 		dma_map(iova + i * PAGE, PAGE,
-			p.buf[1] - MEMORY_BASE + i * 5 % pages * PAGE, true);
+			p.buf[1] - MEMORY_BASE + i * 5 % pages * PAGE, DMA_BOTH);
 	key = make_mr(PD, ALL_RIGHTS, iova + 3, BUF - 3);
 	expect_remote(&p, MOOR_WQE_WRITE, key, iova + 3, BUF - 3, true);
 	for (i = 1; i < pages; i++)

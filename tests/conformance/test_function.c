@@ -222,7 +222,7 @@ TEST_CASE(wide_addresses, "DMA addresses have 64 bits", "PCI-5", 0)
 		about("0x%llx", (unsigned long long)high[i]);
 		/* The lowest address is the memory itself. */
 		if (high[i] != MEMORY_BASE)
-			dma_map(high[i], 2 * PAGE, p.buf[1] - MEMORY_BASE, true);
+			dma_map(high[i], 2 * PAGE, p.buf[1] - MEMORY_BASE, DMA_BOTH);
 		key = make_mr(PD, ALL_RIGHTS, high[i], PAGE);
 		fill(p.buf[0], PAGE, i);
 		if (high[i] == MEMORY_BASE)

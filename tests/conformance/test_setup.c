@@ -84,7 +84,7 @@ TEST_CASE(read_only_ring, "the device needs no more than to read commands",
 	host_reset();
 	host_set_up_registers(4);
 	base = reg_read64(MOOR_REG_CMD_BASE);
-	dma_map(READ_ONLY, PAGE, base - MEMORY_BASE, false);
+	dma_map(READ_ONLY, PAGE, base - MEMORY_BASE, DMA_READ);
 	reg_write64(MOOR_REG_CMD_BASE, READ_ONLY);
 	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
 	need(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_ENABLED,

@@ -44,7 +44,7 @@ static void begin(struct pair *p)
 	make_pair(p);
 	for (h = 1; h <= MOOR_MAX_LEVELS; h++)
 		node[h] = take(PAGE);
-	dma_map(HIGH, BUF, p->buf[1] - MEMORY_BASE, true);
+	dma_map(HIGH, BUF, p->buf[1] - MEMORY_BASE, DMA_BOTH);
 }
 
 static uint32_t mr_of(struct moor_xlat xlat, uint64_t len)
