@@ -263,8 +263,8 @@ TEST_CASE(word_mapping, "where it is mapped, it is aligned and in one piece",
 	expect_end(&p, wr, MOOR_WC_REM_INV_REQ_ERR, 0);
 }
 
-TEST_CASE(word_memory, "memory that is not there, at either end", "MPE-2 RC-2 RC-3 RC-21 RC-26 RC-28",
-	  HAS(ATOMIC_WRITE))
+TEST_CASE(word_memory, "memory that is not there, at either end",
+	  "MPE-2 RC-2 RC-3 RC-21 RC-26 RC-28", HAS(ATOMIC_WRITE))
 {
 	uint32_t torn, nowhere;
 	struct send_wr wr;
