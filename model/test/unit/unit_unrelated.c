@@ -325,6 +325,28 @@ static void test_short_on_wire(bool strict)
 	stop_on_wire();
 }
 
+/* The page comes while more of the answer is on its way: what is dropped was not lost. */
+static void test_dropped_on_wire(bool strict)
+{
+	struct moor_page_request r;
+	unsigned int turns = 0;
+	bool good;
+
+	start_on_wire(strict, (struct impairment){ .delay = 100 });
+	paged_retries(&p, 0, 0);
+	paged_out(&p, 0, 10, 1);
+	paged_post(&p, MOOR_WQE_READ, 1, AT, AT, LEN);
+	announce(p.g, &p.qp[0]);
+	while (!paged_request(&p, &r) && turns++ < 10000)
+		nic_run(p.g->nic);
+	paged_in(&p, 0, 10, 1, true);
+	good = !paged_answer(&p, r.token, MOOR_PAGE_RESOLVED);
+	settle_timers(p.g, 100);
+	ok(good && status_of(1) == MOOR_WC_SUCCESS && paged_same(&p, AT, AT, LEN),
+	   "a READ of which much is on the way, on a wire");
+	stop_on_wire();
+}
+
 int main(void)
 {
 	unsigned int strict;
@@ -341,6 +363,7 @@ int main(void)
 		test_short_here(strict, 255);
 		test_short_here(strict, 0);
 		test_short_on_wire(strict);
+		test_dropped_on_wire(strict);
 	}
 	return done();
 }
