@@ -352,7 +352,7 @@ TEST_CASE(failed_for_one, "FAILED is for what waited: another message's page is 
 	expect_no_event(MOOR_EQ_PAGE_REQUEST);
 }
 
-TEST_CASE(word_in_two, "an atomic in two pages waits for either, and is refused when both are here",
+TEST_CASE(word_in_two, "an atomic in two pages waits for either; with both there it fails",
 	  "RC-21 RC-26 RC-39 ODP-7 ODP-10 ODP-13", HAS(ODP))
 {
 	struct moor_mr_context e;
