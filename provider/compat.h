@@ -9,6 +9,12 @@
 
 #include <infiniband/driver.h>
 
+/*
+ * IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, which older versions do not
+ * declare: a leave to use memory outside of what the CPU encrypts, for devices that need it.
+ */
+#define MOOR_PARENT_DOMAIN_CC_UNPROTECTED	(1u << 2)
+
 /* Calls @function through @yes if it is of @type, else through @no. */
 #define MOOR_CALL(function, type, yes, no, ...) \
 	(__builtin_choose_expr( \

@@ -171,6 +171,7 @@ static int resize_locked(struct moor_cq *cq, int log)
 		moor_buf_free(&buf);
 		return err;
 	}
+	moor_cq_keep_current(cq);
 	moor_buf_free(&cq->buf);
 	cq->buf = buf;
 	cq->ring = buf.addr;
@@ -187,10 +188,10 @@ int moor_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (log < 0)
 		return -log;
-	moor_lock(&cq->lock);
+	moor_cq_lock(cq);
 	if ((uint32_t)log != cq->log_cqe)
 		err = resize_locked(cq, log);
-	moor_unlock(&cq->lock);
+	moor_cq_unlock(cq);
 	return err;
 }
 

@@ -55,11 +55,15 @@ void moor_slots_close(struct moor_context *ctx);
 /*
  * Tells the device a new index. The slot is mapped write-combining, and such a store
  * may pass earlier ones to ordinary memory: the first barrier puts all that the index
- * covers into memory before the index. The flush makes values that different CPUs store
- * under a lock reach the device in the order in which the CPUs held the lock.
+ * covers into memory before the index. Outside of x86 it orders only stores, and the
+ * index also gives memory away: the CQEs before a consumer index, the buffers of
+ * receives. The fence has all loads from them done before. The flush makes values that
+ * different CPUs store under a lock reach the device in the order in which the CPUs held
+ * the lock.
  */
 static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
 {
+	atomic_thread_fence(memory_order_release);
 	mmio_wc_start();
 	mmio_write64(slot->doorbell, value);
 	mmio_flush_writes();

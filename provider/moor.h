@@ -175,13 +175,15 @@ static inline uint32_t moor_cq_most(uint32_t ring)
  * @consumer: free-running index of the next CQE to look at
  * @announced: value of @consumer that the device was told last
  * @arm: arm and arm sequence as they stand in the doorbell
- * @request_lock: protects @any_pending and @requests; taken within @lock. A CQ that is
+ * @request_lock: protects @any_events and @requests; taken within @lock. A CQ that is
  *	used by a single thread needs it, too: the thread that fetches events from the
  *	channel, which many CQs may share, need not be the thread that polls
- * @any_pending: a request for any completion may still be unanswered
  * @requests: number of requests for which no event has been fetched
+ * @any_events: 0: the last request for any completion is known to be answered; else it
+ *	will be when that many more events have been fetched
  * @slot: the doorbell
  * @current: after ibv_start_poll(): the CQE that the read functions read
+ * @kept: a copy of that CQE, once its slot is the device's again
  * @poller: thread with @lock held from ibv_start_poll() to ibv_end_poll(), or MOOR_NOBODY
  * @parent: parent domain that the CQ was made with, or NULL
  */
@@ -195,10 +197,11 @@ struct moor_cq {
 	uint32_t announced;
 	uint64_t arm;
 	struct moor_lock request_lock;
-	bool any_pending;
 	uint64_t requests;
+	uint64_t any_events;
 	struct moor_slot slot;
 	const struct moor_cqe *current;
+	struct moor_cqe kept;
 	atomic_ulong poller;
 	struct moor_pd *parent;
 };
@@ -491,6 +494,9 @@ int moor_destroy_cq(struct ibv_cq *cq);
 int moor_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int moor_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void moor_cq_event(struct ibv_cq *cq);
+void moor_cq_lock(struct moor_cq *cq);
+void moor_cq_unlock(struct moor_cq *cq);
+void moor_cq_keep_current(struct moor_cq *cq);
 void moor_cq_announce(struct moor_cq *cq);
 void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner);
 void moor_cq_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compat.h"
 #include "moor.h"
 #include "moor_abi.h"
 
@@ -31,23 +32,19 @@ struct ibv_pd *moor_alloc_pd(struct ibv_context *context)
 }
 
 #define SUPPORTED_PARENT_DOMAIN_MASK	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | \
-					 IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+					 IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | \
+					 MOOR_PARENT_DOMAIN_CC_UNPROTECTED)
 
 struct ibv_pd *moor_alloc_parent_domain(struct ibv_context *context,
 					struct ibv_parent_domain_init_attr *attr)
 {
-	struct moor_pd *parent;
+	struct moor_pd *parent, *pd;
 
 	(void)context;
 	if (ibv_check_alloc_parent_domain(attr))
 		return NULL;
 	if (!check_comp_mask(attr->comp_mask, SUPPORTED_PARENT_DOMAIN_MASK)) {
 		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	/* A parent domain of a parent domain has no meaning. */
-	if (to_moor_pd(attr->pd)->contained) {
-		errno = EINVAL;
 		return NULL;
 	}
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
@@ -59,8 +56,12 @@ struct ibv_pd *moor_alloc_parent_domain(struct ibv_context *context,
 	parent = calloc(1, sizeof(*parent));
 	if (!parent)
 		return NULL;
-	ibv_initialize_parent_domain(&parent->pd, attr->pd);
-	parent->contained = to_moor_pd(attr->pd);
+	/* A parent domain is a PD like others: that of another contains what that contains. */
+	pd = to_moor_pd(attr->pd);
+	if (pd->contained)
+		pd = pd->contained;
+	ibv_initialize_parent_domain(&parent->pd, &pd->pd);
+	parent->contained = pd;
 	atomic_fetch_add(&parent->contained->users, 1);
 	if (attr->td) {
 		parent->td = container_of(attr->td, struct moor_td, td);

@@ -85,6 +85,48 @@ static void free_slots(const struct moor_owner *owner,
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
 }
 
+/*
+ * Is this thread in ibv_start_poll() ... ibv_end_poll()? Only that thread stores its own
+ * ID, so the answer holds for a whole verb.
+ */
+static bool is_polling(struct moor_cq *cq)
+{
+	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == pthread_self();
+}
+
+/**
+ * moor_cq_lock - lock a CQ for a verb that may be called within a poll
+ * @cq: the CQ
+ *
+ * The thread that polls holds the lock; one that polls another CQ meanwhile, and waits
+ * here, must not be waited for by the thread that polls this one.
+ */
+void moor_cq_lock(struct moor_cq *cq)
+{
+	if (!is_polling(cq))
+		moor_lock(&cq->lock);
+}
+
+void moor_cq_unlock(struct moor_cq *cq)
+{
+	if (!is_polling(cq))
+		moor_unlock(&cq->lock);
+}
+
+/**
+ * moor_cq_keep_current - let the slot of the CQE that is read be given back, or its ring go
+ * @cq: the CQ, locked
+ *
+ * Until the next ibv_next_poll() the read functions read a copy.
+ */
+void moor_cq_keep_current(struct moor_cq *cq)
+{
+	if (!is_polling(cq))
+		return;
+	cq->kept = *cq->current;
+	cq->current = &cq->kept;
+}
+
 static void store_slot(struct moor_cq *cq)
 {
 	moor_slot_store(&cq->slot, cq->arm | cq->announced);
@@ -99,11 +141,6 @@ void moor_cq_announce(struct moor_cq *cq)
 	if (cq->announced == cq->consumer)
 		return;
 	cq->announced = cq->consumer;
-	/*
-	 * The store gives the CQEs before the index back to the device: all loads from
-	 * them must be done. Outside of x86 the barrier of the store orders only stores.
-	 */
-	atomic_thread_fence(memory_order_release);
 	store_slot(cq);
 }
 
@@ -185,36 +222,27 @@ static uint64_t count_request(struct moor_cq *cq, int solicited_only)
 	bool any;
 
 	moor_lock(&cq->request_lock);
+	cq->requests++;
 	/* A request for any completion is not narrowed by a later one (HWI CQ-24). */
 	if (!solicited_only)
-		cq->any_pending = true;
-	any = cq->any_pending;
-	cq->requests++;
+		cq->any_events = cq->requests;
+	any = cq->any_events;
 	moor_unlock(&cq->request_lock);
 	return any ? MOOR_CQ_ARM_ANY : MOOR_CQ_ARM_SOLICITED;
-}
-
-/* Is this thread in ibv_start_poll() ... ibv_end_poll()? Only it stores its own ID. */
-static bool is_polling(struct moor_cq *cq)
-{
-	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == pthread_self();
 }
 
 int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct moor_cq *cq = to_moor_cq(ibcq);
-	bool locked = is_polling(cq);
 	uint64_t sequence;
 
-	if (!locked)
-		moor_lock(&cq->lock);
+	moor_cq_lock(cq);
 	sequence = FIELD_GET(MOOR_DB_CQ_ARM_SEQ, cq->arm) + 1;
 	cq->arm = FIELD_PREP(MOOR_DB_CQ_ARM_SEQ, sequence) |
 		  FIELD_PREP(MOOR_DB_CQ_ARM, count_request(cq, solicited_only));
 	/* Not the consumer index: within a poll its last CQE is still being read. */
 	store_slot(cq);
-	if (!locked)
-		moor_unlock(&cq->lock);
+	moor_cq_unlock(cq);
 	/*
 	 * The consumer polls once more now. Either that poll sees a CQE, or the
 	 * device sees the request after it has written that CQE: each side does a
@@ -225,10 +253,12 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 }
 
 /*
- * An event answers one request, but does not say which: perhaps not the last one. The last
- * request is known to be answered when there have been as many events as requests. A
- * request that was replaced before it was answered gets no event: any_pending may then
- * stay set, so that too many events may come, but never too few.
+ * An event answers one request, but does not say which: perhaps not the last one. A
+ * request is known to be answered, or replaced by one that is, when there have been as
+ * many events since as requests had none when it was made, itself counted. A request that
+ * was replaced before it was answered gets no event: requests for solicited completions
+ * may then ask for any a while longer, so that too many events may come, but never too
+ * few.
  *
  * This runs in the thread that calls ibv_get_cq_event(), which need not be the one thread
  * of a single-threaded CQ.
@@ -240,8 +270,8 @@ void moor_cq_event(struct ibv_cq *ibcq)
 	moor_lock(&cq->request_lock);
 	if (cq->requests)
 		cq->requests--;
-	if (!cq->requests)
-		cq->any_pending = false;
+	if (cq->any_events)
+		cq->any_events--;
 	moor_unlock(&cq->request_lock);
 }
 
@@ -291,6 +321,7 @@ void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner)
 		to->phase = phase;
 	}
 	cq->consumer += removed;
+	moor_cq_keep_current(cq);
 	moor_cq_announce(cq);
 }
 

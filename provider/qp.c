@@ -30,9 +30,9 @@ static void lock_cqs(const struct moor_qp *qp)
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
 	struct moor_cq *recv = recv_cq_of(qp);
 
-	moor_lock(send < recv ? &send->lock : &recv->lock);
+	moor_cq_lock(send < recv ? send : recv);
 	if (send != recv)
-		moor_lock(send < recv ? &recv->lock : &send->lock);
+		moor_cq_lock(send < recv ? recv : send);
 }
 
 static void unlock_cqs(const struct moor_qp *qp)
@@ -40,9 +40,9 @@ static void unlock_cqs(const struct moor_qp *qp)
 	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
 	struct moor_cq *recv = recv_cq_of(qp);
 
-	moor_unlock(&send->lock);
+	moor_cq_unlock(send);
 	if (send != recv)
-		moor_unlock(&recv->lock);
+		moor_cq_unlock(recv);
 }
 
 static void clean_cqs(struct moor_qp *qp)

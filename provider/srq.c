@@ -297,10 +297,10 @@ static void forget_receives(struct moor_srq *srq)
 {
 	struct moor_cq *cq = to_moor_cq(srq->vsrq.cq);
 
-	moor_lock(&cq->lock);
+	moor_cq_lock(cq);
 	moor_cq_clean(cq, &srq->owner);
 	moor_cookie_put(to_moor_context(srq->vsrq.srq.context), &srq->owner);
-	moor_unlock(&cq->lock);
+	moor_cq_unlock(cq);
 }
 
 int moor_destroy_srq(struct ibv_srq *ibsrq)

@@ -284,7 +284,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
 {
 	struct moor_sq_wqe *wqe = to_moor_qp_ex(ibqp)->wr;
 
-	if (likely(wqe))
+	/* Work that is the QP's own goes to nobody: a bind has its segment there. */
+	if (likely(wqe) && wqe->opcode != MOOR_WQE_BIND_MW)
 		moor_put_srqn(wqe, remote_srqn);
 }
 

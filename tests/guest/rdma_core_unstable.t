@@ -25,9 +25,9 @@ def listens(port):
                for fields in (line.split() for line in guest.read(path).splitlines()[1:]))
 
 
-def pingpong():
+def pingpong(*options):
     """Both sides succeed, and say that the data is right."""
-    command = [f"{BUILT}/ibv_rc_pingpong", "-d", "moor0", "-g", "0", "-n", "200", "-c", "-p", str(PORT)]
+    command = [f"{BUILT}/ibv_rc_pingpong", "-d", "moor0", "-g", "0", "-n", "200", "-c", "-p", str(PORT), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
         if not guest.wait_for(lambda: listens(PORT) or server.poll() is not None):
             server.kill()
@@ -50,8 +50,9 @@ os.environ["IBV_DRIVERS"] = f"{BUILT}/libmoor"
 LOADED = glob.glob(f"{BUILT}/libmoor-rdmav*.so")
 STATUS, OUTPUT = guest.run(f"{BUILT}/ibv_devinfo")
 guest.ok(STATUS == 0 and "moor0" in OUTPUT, f"ibv_devinfo, with {os.path.basename(LOADED[0])}", OUTPUT)
-PASSED, OUTPUT = pingpong()
-guest.ok(PASSED, "ibv_rc_pingpong -c", OUTPUT)
+for options in [], ["-U"]:
+    PASSED, OUTPUT = pingpong(*options)
+    guest.ok(PASSED, " ".join(["ibv_rc_pingpong -c", *options]), OUTPUT)
 for program in PROGRAMS:
     STATUS, OUTPUT = guest.run(f"{guest.PROGRAMS}/{program}")
     guest.ok(STATUS == 0, program, OUTPUT)

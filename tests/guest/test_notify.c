@@ -190,6 +190,31 @@ static void test_many(struct pair *pair)
 	tap_is(i, 1000, "1,000 requests give 1,000 events");
 }
 
+/*
+ * Requests that were replaced before they were answered make later ones for solicited
+ * completions ask for any; not for ever.
+ */
+static void test_solicited_again(struct pair *pair)
+{
+	struct ibv_cq *cq = pair->b.recv_cq;
+	int i;
+
+	ibv_req_notify_cq(cq, 0);
+	ibv_req_notify_cq(cq, 0);
+	exchange(pair, 1, 0);
+	expect_cq_event(pair, cq, "requested twice again: an event");
+	for (i = 0; i < 8; i++) {
+		ibv_req_notify_cq(cq, 1);
+		exchange(pair, 1, 0);
+		if (!fetch_events(pair, cq))
+			break;
+	}
+	if (!tap_ok(i < 8, "solicited: none for what is not, a few events later"))
+		return;
+	exchange(pair, 1, IBV_SEND_SOLICITED);
+	expect_cq_event(pair, cq, "solicited: and one for what is");
+}
+
 /* Gives side b a new QP, which receives into @cq. */
 static void receive_into(struct pair *pair, struct ibv_cq *cq)
 {
@@ -251,6 +276,7 @@ int main(int argc, char **argv)
 	test_any(&pair);
 	test_solicited(&pair);
 	test_repeated(&pair);
+	test_solicited_again(&pair);
 	test_many(&pair);
 	test_within_poll(&pair);
 	pair_close(&pair);

@@ -431,6 +431,32 @@ static void counted_free(struct ibv_pd *pd, void *context, void *memory,
 	free(memory);
 }
 
+/*
+ * A parent domain is a PD, so another one may contain it. The flag without a name in older
+ * versions of libibverbs, ALLOW_CC_UNPROTECTED_ALLOC, asks for nothing.
+ */
+static void test_nested(struct ibv_pd *parent, struct ibv_pd *pd)
+{
+	struct ibv_parent_domain_init_attr attr = { .pd = parent, .comp_mask = 1 << 2 };
+	struct ibv_pd *nested = ibv_alloc_parent_domain(pd->context, &attr);
+	struct ibv_mr *mr;
+	char byte;
+
+	if (!tap_ok(nested, "a parent domain of a parent domain")) {
+		tap_diag("%s", strerror(errno));
+		return;
+	}
+	mr = ibv_reg_mr(nested, &byte, sizeof(byte), IBV_ACCESS_LOCAL_WRITE);
+	tap_ok(mr, "registers memory");
+	tap_is(ibv_dealloc_pd(pd), EBUSY, "the PD within both is busy");
+	tap_is(ibv_dereg_mr(mr), 0, "deregister it");
+	tap_is(ibv_dealloc_pd(nested), 0, "deallocate that parent domain");
+	attr.comp_mask = 1 << 3;
+	errno = 0;
+	tap_ok(!ibv_alloc_parent_domain(pd->context, &attr) && errno == EOPNOTSUPP,
+	       "a flag that has no meaning yet: EOPNOTSUPP");
+}
+
 static void test_parent_domain(struct ibv_context *ctx)
 {
 	struct ibv_td_init_attr td_attr = {};
@@ -462,6 +488,7 @@ static void test_parent_domain(struct ibv_context *ctx)
 	       "a parent domain whose memory a QP has is busy");
 	tap_is(ibv_destroy_qp(qp), 0, "destroy the QP");
 	tap_is(live, 0, "and the memory is given back");
+	test_nested(parent, pd);
 	tap_is(ibv_dealloc_pd(parent), 0, "deallocate the parent domain");
 	tap_is(ibv_dealloc_td(td), 0, "deallocate the thread domain");
 	tap_is(ibv_dealloc_pd(pd), 0, "deallocate the PD");

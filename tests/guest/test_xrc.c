@@ -19,7 +19,7 @@
 #define DEPTH	XRC_DEPTH
 #define FILE_NAME "/tmp/xrc-domain"
 #define OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | \
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW)
 
 static enum ibv_wc_status send_to(struct xrc *x, uint32_t number)
 {
@@ -269,6 +269,34 @@ static void test_wr(struct xrc *x)
 	       "the atomic's");
 }
 
+/* A bind goes to no SRQ; a program that sets a number behind every request may do so here. */
+static void test_bind(struct xrc *x)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(x->ini.qp);
+	struct ibv_mr *mr = ibv_reg_mr(x->pd, x->buf, SIZE, IBV_ACCESS_LOCAL_WRITE |
+				       IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(x->pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info = {
+		.mr = mr, .addr = (uintptr_t)x->buf, .length = SIZE,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ibv_wc wc;
+
+	if (!mr || !mw)
+		tap_bail("no window: %s", strerror(errno));
+	ibv_wr_start(qpx);
+	qpx->wr_id = 4;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	ibv_wr_set_xrc_srqn(qpx, x->inbox[1].number);
+	tap_is(ibv_wr_complete(qpx), 0, "a bind, and the number of an SRQ");
+	tap_ok(wait_wc(x->cq, &wc) && wc.status == IBV_WC_SUCCESS && wc.wr_id == 4,
+	       "it is bound: status %u", wc.status);
+	tap_is(ibv_dereg_mr(mr), EBUSY, "to that memory");
+	tap_is(ibv_dealloc_mw(mw), 0, "the window goes");
+	tap_is(ibv_dereg_mr(mr), 0, "then the memory");
+}
+
 static void refused(struct xrc *x, uint32_t number, const char *what)
 {
 	tap_ok(ended_with(send_to(x, number), IBV_WC_REM_INV_REQ_ERR), "%s", what);
@@ -513,6 +541,7 @@ int main(void)
 	test_sends(&x);
 	test_remote(&x);
 	test_wr(&x);
+	test_bind(&x);
 	test_refusals(&x);
 	test_gone(&x);
 	test_on_demand(&x);
