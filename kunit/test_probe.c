@@ -88,6 +88,7 @@ static const struct odd odds[] = {
 	{ "no NODE_GUID", MOOR_REG_NODE_GUID, 0 },
 	{ "MAC of zeros", MOOR_REG_MAC, 0 },
 	{ "multicast MAC", MOOR_REG_MAC, 1 },
+	{ "MAC of seven bytes", MOOR_REG_MAC, 0x1010000ffc002ULL },
 	{ "MR_INDEX_BITS beyond BAR2", MOOR_REG_MR_INDEX_BITS, 13 },
 	{ "MR_INDEX_BITS all ones", MOOR_REG_MR_INDEX_BITS, U32_MAX },
 	{ "MR_CONSUMER_FIRST too large", MOOR_REG_MR_CONSUMER_FIRST, 4097 },

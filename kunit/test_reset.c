@@ -206,6 +206,21 @@ static void health_seen(struct kunit *test)
 	moor_region_free(test, region);
 }
 
+/* Nothing looks at a NIC that has been let go. */
+static void stop_ends_work(struct kunit *test)
+{
+	struct moor_dev *mdev = test->priv;
+
+	get_device(&mdev->ibdev.dev);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&mdev->health_work));
+	fake_nic_unplug(moor_kunit_nic());
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&mdev->health_work));
+	KUNIT_EXPECT_FALSE(test, work_busy(&mdev->health_work.work));
+	put_device(&mdev->ibdev.dev);
+	fake_nic_plug(moor_kunit_nic());
+	moor_kunit_expect_working(test);
+}
+
 /* The device refuses to destroy an EQ: it is stopped before the ring goes. */
 static void remove_refused(struct kunit *test)
 {
@@ -247,6 +262,7 @@ static struct kunit_case reset_cases[] = {
 	KUNIT_CASE(sleep_resumed),
 	KUNIT_CASE(sleep_not_resumed),
 	KUNIT_CASE(health_seen),
+	KUNIT_CASE(stop_ends_work),
 	KUNIT_CASE(remove_refused),
 	{}
 };

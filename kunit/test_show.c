@@ -7,12 +7,14 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/fs.h>
+#include <linux/kthread.h>
 #include <linux/uaccess.h>
 #include <net/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <uapi/rdma/rdma_netlink.h>
 
 #include "harness.h"
+#include "kernel_pair.h"
 #include "trace.h"
 
 #define FILE_BYTES	(256 * 1024)
@@ -461,6 +463,45 @@ static void show_holders(struct kunit *test)
 	moor_pair_close(test, &pair);
 }
 
+struct destroyer {
+	struct kernel_pair *pair;
+	struct completion done;
+};
+
+static int destroyer_run(void *data)
+{
+	struct destroyer *me = data;
+
+	ib_destroy_qp(&me->pair->qp->ibqp);
+	complete_all(&me->done);
+	return 0;
+}
+
+/* The core's list of QPs asks for one that is being destroyed: it is left out. */
+static void show_leaving(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct destroyer me = { .pair = pair };
+	u32 queries = nic->commands[MOOR_CMD_QUERY_QP];
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	KUNIT_EXPECT_EQ(test, ib_query_qp(&pair->qp->ibqp, &attr, IB_QP_STATE, &init), 0);
+	init_completion(&me.done);
+	WRITE_ONCE(nic->behave.pause, true);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(destroyer_run, &me, "destroyer"));
+	moor_kunit_wait(test, READ_ONCE(pair->mdev->cmdq.sleepers));
+	KUNIT_EXPECT_EQ(test, ib_query_qp(&pair->qp->ibqp, &attr, IB_QP_STATE, &init),
+			-EAGAIN);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_QUERY_QP], queries + 1);
+	WRITE_ONCE(nic->behave.pause, false);
+	fake_nic_wake(nic);
+	wait_for_completion(&me.done);
+	kernel_pair_add_qp(test, pair, IB_QPT_RC);
+	kernel_pair_close(test, pair);
+}
+
 static struct kunit_case show_cases[] = {
 	KUNIT_CASE(show_mr),
 	KUNIT_CASE(show_many),
@@ -468,6 +509,7 @@ static struct kunit_case show_cases[] = {
 	KUNIT_CASE(show_refusals),
 	KUNIT_CASE(show_restrack),
 	KUNIT_CASE(show_holders),
+	KUNIT_CASE(show_leaving),
 	{}
 };
 

@@ -15,6 +15,7 @@
 
 #define PAGES	8
 #define SIZE	(PAGES * PAGE)
+#define HUGE	(2ul << 20)
 #define READ	IBV_ADVISE_MR_ADVICE_PREFETCH
 #define WRITE	IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 #define LOOK	IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
@@ -86,6 +87,30 @@ static void test_look(void)
 	tap_is(paged_counts().faults, 1, "asked for");
 	ibv_dereg_mr(mr);
 	munmap(at, SIZE);
+}
+
+/* Where nothing is mapped, what lies behind is entered all the same, and EFAULT says so. */
+static void test_look_past(void)
+{
+	uint8_t *at = map_pages(2 * HUGE + HUGE);
+	uint8_t *from = at + -(uintptr_t)at % HUGE;
+	struct ibv_mr *mr = must_reg(pd, from, 2 * HUGE, ON_DEMAND);
+	int i;
+
+	fill(from, PAGE, 1);
+	fill(from + HUGE, SIZE, 1);
+	for (i = 1; i >= 0; i--) {
+		munmap(from + i * PAGE, PAGE);
+		tap_is(advise(pd, LOOK, FLUSH, mr->lkey, from, 2 * HUGE), EFAULT,
+		       "page %d is not mapped", i);
+		tap_is(ask(&pair, IBV_WR_RDMA_READ, mr->rkey, (uintptr_t)from + HUGE,
+			   SIZE).status, IBV_WC_SUCCESS, "READ of what lies behind");
+		tap_is(paged_counts().faults, 0, "not asked for");
+		ibv_dereg_mr(mr);
+		mr = must_reg(pd, from, 2 * HUGE, ON_DEMAND);
+	}
+	ibv_dereg_mr(mr);
+	munmap(at, 3 * HUGE);
 }
 
 /*
@@ -190,6 +215,7 @@ int main(void)
 	test_prefetch(READ, 0, "to be read, in the background");
 	test_prefetch(WRITE, 0, "to be written, in the background");
 	test_look();
+	test_look_past();
 	test_pieces();
 	test_errnos();
 	pair_close(&pair);

@@ -69,7 +69,9 @@ def run_kunit(words, log):
         found = re.findall(r"^.*(?:error:|warning:|\*\*\*|undefined!).*$", output, re.MULTILINE)
         raise Broken(f"does not build: {found[0] if found else output.strip()[-200:]}")
     shutil.copy(console, os.path.dirname(log))
-    failed = re.search(r"^ *not ok \d+ (.*)$", output, re.MULTILINE)
+    # What fails may end the case in a crash, so that its line does not come.
+    failed = re.search(r"^ *not ok \d+ (.*)$", output, re.MULTILINE) or \
+        re.search(r"^ *# (.*: EXPECTATION FAILED at .*)$", output, re.MULTILINE)
     if "kunit: stopped after" in output and not failed:
         return Outcome(HUNG, "time-out")
     if not status:

@@ -17,21 +17,14 @@ void rdma_restrack_set_name(struct rdma_restrack_entry *res,
 			    const char *caller);
 void rdma_restrack_add(struct rdma_restrack_entry *res);
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0) ||			\
+/* 6.12.101 can revoke a pinned dma-buf, as 7.2 can. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 101) ||			\
 	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0) &&		\
 	 LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0))
-#error "moor is written for Linux 6.12 and for 7.2 and later, and was tried on no other"
+#error "moor is written for Linux 6.12, from 6.12.101 on, and for 7.2 and later"
 #endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
-
-/* Early point releases of 6.12 lack these. */
-#ifndef kzalloc_obj
-#define kmalloc_obj(obj)		kmalloc(sizeof(obj), GFP_KERNEL)
-#define kzalloc_obj(obj)		kzalloc(sizeof(obj), GFP_KERNEL)
-#define kzalloc_objs(obj, n)		kcalloc(n, sizeof(obj), GFP_KERNEL)
-#define kvzalloc_objs(obj, n)		kvcalloc(n, sizeof(obj), GFP_KERNEL)
-#endif
 
 #define ib_umem_get_va			ib_umem_get
 

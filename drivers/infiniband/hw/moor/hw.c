@@ -223,7 +223,8 @@ static const char *moor_hw_bad_cap(struct moor_dev *mdev)
 		return bad;
 	if (!caps->node_guid)
 		return "NODE_GUID";
-	if (!is_valid_ether_addr(caps->mac))
+	if (!is_valid_ether_addr(caps->mac) ||
+	    moor_read64(mdev->regs, MOOR_REG_MAC) >> (8 * ETH_ALEN))
 		return "MAC";
 	if (!IS_ALIGNED(caps->kick_offset, MOOR_PAGE_SIZE) ||
 	    caps->kick_offset < db_bytes ||

@@ -83,7 +83,34 @@ static int moor_advice_find(struct moor_dev *mdev, u32 pdn, bool write,
 	return 0;
 }
 
-/* Enter the pages that the process has, and skip those that it does not have. */
+/* Is all of the range in the process's address space? */
+static bool moor_advice_is_mapped(const struct moor_advice *piece)
+{
+	struct mm_struct *mm = piece->odp->mm;
+	struct vm_area_struct *vma;
+	struct vma_iterator vmi;
+	u64 end = piece->start;
+
+	if (!mmget_not_zero(mm))
+		return false;
+	mmap_read_lock(mm);
+	vma_iter_init(&vmi, mm, end);
+	for_each_vma_range(vmi, vma, piece->end) {
+		if (vma->vm_start > end)
+			break;
+		end = vma->vm_end;
+	}
+	mmap_read_unlock(mm);
+	/* mmput() of the last reference would tear the address space down here. */
+	mmput_async(mm);
+	return end >= piece->end;
+}
+
+/*
+ * Enter the pages that the process has, and skip those that it does not have. The error
+ * of a place where nothing is mapped is left to moor_advice_is_mapped(), which finds it
+ * wherever it is.
+ */
 static long moor_advice_look(const struct moor_advice *piece, u64 start,
 			     u32 *fresh)
 {
@@ -91,7 +118,7 @@ static long moor_advice_look(const struct moor_advice *piece, u64 start,
 		       ALIGN_DOWN(start, MOOR_BRANCH_SIZE) + MOOR_BRANCH_SIZE);
 	long pages = moor_odp_map(piece->odp, start, end, false, fresh);
 
-	return pages < 0 ? pages : (end - start) >> PAGE_SHIFT;
+	return pages < 0 && pages != -EFAULT ? pages : (end - start) >> PAGE_SHIFT;
 }
 
 static int moor_advice_map(const struct moor_advice *piece,
@@ -110,6 +137,7 @@ static int moor_advice_map(const struct moor_advice *piece,
 static int moor_advice_follow(const struct moor_advice *piece,
 			      enum ib_uverbs_advise_mr_advice advice)
 {
+	bool look = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
 	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	u64 start = ALIGN_DOWN(piece->start, PAGE_SIZE);
 	u32 fresh = 0;
@@ -118,7 +146,7 @@ static int moor_advice_follow(const struct moor_advice *piece,
 	while (start < piece->end && pages > 0) {
 		if (fatal_signal_pending(current))
 			return -EINTR;
-		if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		if (look)
 			pages = moor_advice_look(piece, start, &fresh);
 		else
 			pages = moor_odp_fault(piece->odp, start, piece->end,
@@ -131,7 +159,9 @@ static int moor_advice_follow(const struct moor_advice *piece,
 	/* The page went away each time before it could be entered, or the translation. */
 	if (!pages || pages == -ESTALE)
 		return -EAGAIN;
-	return pages < 0 ? pages : 0;
+	if (pages < 0)
+		return pages;
+	return look && !moor_advice_is_mapped(piece) ? -EFAULT : 0;
 }
 
 static int moor_prefetch_run(const struct moor_prefetch *prefetch)

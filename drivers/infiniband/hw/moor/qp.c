@@ -410,7 +410,8 @@ static void moor_qp_copy_path(struct rdma_ah_attr *to,
  *
  * The driver remembers what was set; it asks the device for what changes by itself.
  *
- * Return: 0 or an errno.
+ * Return: 0 or an errno; -EAGAIN for a QP that is being destroyed, which before 7.x the
+ * core's list of QPs can ask for: it leaves the QP out then, any other error ends the list.
  */
 int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init_attr)
@@ -422,7 +423,7 @@ int moor_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 
 	/* Held across the command: what it says and @qp->attr belong together. */
 	mutex_lock(&qp->lock);
-	err = moor_cmd_query_qp(mdev, qp->qpn, &state);
+	err = qp->leaving ? -EAGAIN : moor_cmd_query_qp(mdev, qp->qpn, &state);
 	if (err)
 		goto unlock;
 	qp->attr.qp_state = state.state;
@@ -465,6 +466,9 @@ int moor_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct moor_dev *mdev = to_mdev(ibqp->device);
 	struct moor_qp *qp = to_mqp(ibqp);
 
+	mutex_lock(&qp->lock);
+	qp->leaving = true;
+	mutex_unlock(&qp->lock);
 	moor_cmd_destroy_qp(mdev, qp->qpn);
 	moor_qp_erase(mdev, qp);
 	if (moor_qp_is_kernel(qp)) {

@@ -158,7 +158,8 @@ struct moor_qp {
 	struct moor_ring rq;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sq_sig_type;
-	struct mutex lock;		/* protects attr; orders modifications */
+	struct mutex lock;		/* protects attr, leaving; orders modifications */
+	bool leaving;			/* being destroyed */
 	struct ib_qp_attr attr;		/* as last set; qp_state is the shadow */
 	bool left_reset;		/* ever; before, the core may be making the QP */
 	struct pid *owner;		/* process that created it */
