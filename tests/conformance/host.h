@@ -54,11 +54,11 @@ void breathe(void);
 /*
  * Who looks for what lasts only a moment sees it while the device works at that moment,
  * on another processor, and on a busy machine that is seldom. Return: whether @seen such
- * looks, since @began, are enough or have taken too long.
+ * looks, of @wanted, are enough, or have taken too long since @began.
  */
-static inline bool looked_enough(unsigned int seen, uint64_t began)
+static inline bool looked_enough(unsigned int seen, unsigned int wanted, uint64_t began)
 {
-	return seen >= 500 || now_ns() - began > 1000000000ull;
+	return seen >= wanted || now_ns() - began > 1000000000ull;
 }
 
 /* ---- the function ---- */
