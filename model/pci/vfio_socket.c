@@ -13,14 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/timer.h"
 #include "base/unix_listen.h"
 #include "pci/vfio_socket.h"
 
-#define REPLY_TIMEOUT_MS	10000
+#define REPLY_TIMEOUT_NS	10000000000ull
 #define BUFFER_SIZE		(2 * VFIO_USER_MAX_MESSAGE)
 
 struct vfio_socket {
@@ -116,10 +118,21 @@ void vfio_socket_disconnect(struct vfio_socket *sock)
 	close_files(sock->held, &sock->num_held);
 }
 
-/* Return: false when the client passed more files than it may. */
-static bool take_files(struct vfio_socket *sock, struct msghdr *msg)
+/*
+ * No message has a use for a socket. It could be the client's own end of the connection:
+ * with that held here, the connection would never end.
+ */
+static bool is_socket(int fd)
 {
-	bool fits = !(msg->msg_flags & MSG_CTRUNC);
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISSOCK(st.st_mode);
+}
+
+/* Return: NULL, or what the client passed that it may not. */
+static const char *take_files(struct vfio_socket *sock, struct msghdr *msg)
+{
+	const char *wrong = msg->msg_flags & MSG_CTRUNC ? "too many files" : NULL;
 	struct cmsghdr *cmsg;
 
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
@@ -134,15 +147,17 @@ static bool take_files(struct vfio_socket *sock, struct msghdr *msg)
 			int fd;
 
 			memcpy(&fd, data + i * sizeof(int), sizeof(fd));
-			if (sock->num_passed < VFIO_USER_MAX_FDS) {
-				sock->passed[sock->num_passed++] = fd;
-			} else {
+			if (is_socket(fd))
+				wrong = "a socket";
+			else if (sock->num_passed == VFIO_USER_MAX_FDS)
+				wrong = "too many files";
+			if (wrong)
 				close(fd);
-				fits = false;
-			}
+			else
+				sock->passed[sock->num_passed++] = fd;
 		}
 	}
-	return fits;
+	return wrong;
 }
 
 /*
@@ -171,6 +186,7 @@ static enum vfio_receive fill(struct vfio_socket *sock)
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int) * 2 * VFIO_USER_MAX_FDS)];
 	} control;
+	const char *wrong;
 	struct iovec iov;
 	struct msghdr msg = {
 		.msg_iov = &iov,
@@ -195,8 +211,9 @@ static enum vfio_receive fill(struct vfio_socket *sock)
 	if (!n)
 		return VFIO_GONE;
 	sock->end += (size_t)n;
-	if (!take_files(sock, &msg)) {
-		log_client("more than %d files in a message", VFIO_USER_MAX_FDS);
+	wrong = take_files(sock, &msg);
+	if (wrong) {
+		log_client("%s with a message", wrong);
 		return VFIO_GONE;
 	}
 	return VFIO_RECEIVED;
@@ -269,9 +286,19 @@ bool vfio_socket_buffered(const struct vfio_socket *sock)
 	return sock->start != sock->end;
 }
 
-static bool send_all(int fd, struct msghdr *msg, size_t left)
+/* Waits till there is room for more. Return: false if there is none by @deadline. */
+static bool wait_for_room(int fd, uint64_t deadline)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	uint64_t now = timer_now();
+
+	return now < deadline && poll(&pfd, 1, (int)((deadline - now) / 1000000) + 1) > 0;
+}
+
+/* A client that reads little by little does not hold the NIC up for longer either. */
+static bool send_all(int fd, struct msghdr *msg, size_t left)
+{
+	uint64_t deadline = timer_now() + REPLY_TIMEOUT_NS;
 
 	while (left) {
 		ssize_t n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -279,8 +306,7 @@ static bool send_all(int fd, struct msghdr *msg, size_t left)
 		if (n < 0) {
 			if (errno == EINTR)
 				continue;
-			if (errno != EAGAIN ||
-			    poll(&pfd, 1, REPLY_TIMEOUT_MS) <= 0)
+			if (errno != EAGAIN || !wait_for_room(fd, deadline))
 				return false;
 			continue;
 		}
