@@ -214,6 +214,12 @@ static uint8_t take_atomic_write(struct nic *nic, struct qp *qp,
 	return MOOR_SYN_NONE;
 }
 
+/* A RANGE without a byte ends after the rights of the QP, whatever its key is (HWI MPE-7). */
+static bool flushes_nothing(const struct packet *p)
+{
+	return p->flush_level == MOOR_FLUSH_RANGE && !p->dma_length;
+}
+
 /* Is the FLUSH allowed (HWI MPE-7)? Return: why not, or MOOR_SYN_NONE. */
 static uint8_t check_flush(struct nic *nic, const struct qp *qp,
 			   const struct packet *p)
@@ -227,10 +233,10 @@ static uint8_t check_flush(struct nic *nic, const struct qp *qp,
 		need |= MOOR_ACCESS_FLUSH_PERSISTENT;
 	if ((qp->access & need) != need)
 		return MOOR_SYN_QP_RIGHTS;
+	if (flushes_nothing(p))
+		return MOOR_SYN_NONE;
 	if (p->flush_level == MOOR_FLUSH_REGION)
 		return mr_grant_whole(nic, &qp->actor, p->rkey, need, &grant);
-	if (!p->dma_length)
-		return MOOR_SYN_NONE;
 	return mr_grant_access(nic, &qp->actor, p->rkey, p->addr,
 			       p->dma_length, need, &grant);
 }
@@ -257,7 +263,8 @@ static void take_flush(struct nic *nic, struct qp *qp, const struct packet *p)
 	}
 	relaxed_release(nic);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if ((p->flush_type & MOOR_FLUSH_PERSISTENT) && !dma_map_sync(nic->dma)) {
+	if ((p->flush_type & MOOR_FLUSH_PERSISTENT) && !flushes_nothing(p) &&
+	    !dma_map_sync(nic->dma)) {
 		refuse(resp, "HWI MPE-12", AETH_NAK_OPERATION,
 		       MOOR_EVENT_QP_FATAL, MOOR_SYN_NONE);
 		return;
