@@ -333,6 +333,7 @@ uint8_t mr_revoke(struct nic *nic, const struct moor_cmd *raw,
 				    syndrome_name(MOOR_SYN_KEY));
 			unknown |= 1u << i;
 		} else if (dyn->windows) {
+			log_refused("HWI REV-2", "revoke of key 0x%08x: a window is bound", key);
 			busy |= 1u << i;
 		} else {
 			revoke_entry(nic, key_index(key), dyn);

@@ -5,6 +5,8 @@
  * than a packet is given a piece at a time, and what comes after it waits. Answers are
  * kept, for those that are lost are asked for again.
  */
+#include "base/log.h"
+#include "base/rules.h"
 #include "transport/port.h"
 #include "transport/rc.h"
 
@@ -208,6 +210,9 @@ void rc_answer_read(struct nic *nic, struct qp *qp, struct responder_answer *a,
 		};
 
 		responder_set_fault(&qp->resp, &fault, psn);
+	} else {
+		log_refused("HWI RC-41", "QP 0x%06x: a READ at PSN %u once more, key 0x%08x: %s",
+			    qp->qpn, psn, a->range.key, syndrome_name(syndrome));
 	}
 }
 

@@ -44,6 +44,12 @@ static bool refuse_receive(struct responder_fault *fault, const char *rule,
 	return refuse(fault, rule, nak, 0, status, syndrome);
 }
 
+void responder_log(const struct qp *qp, const struct responder_fault *fault)
+{
+	log_refused(fault->rule, "QP 0x%06x: a request at PSN %u, key 0x%08x: %s", qp->qpn,
+		    fault->psn, fault->key, syndrome_name(fault->syndrome));
+}
+
 void responder_fail(struct nic *nic, struct qp *qp,
 		    const struct responder_fault *fault)
 {
@@ -57,10 +63,11 @@ void responder_fail(struct nic *nic, struct qp *qp,
 		complete_recv(nic, qp, &resp->wqe, fault->status,
 			      fault->syndrome);
 	} else if (fault->event) {
-		log_refused(fault->rule, "QP 0x%06x: a request at PSN %u, key 0x%08x: %s",
-			    qp->qpn, fault->psn, fault->key,
-			    syndrome_name(fault->syndrome));
+		responder_log(qp, fault);
 		qp_event(nic, qp, fault->event);
+	} else {
+		log_refused(fault->rule, "QP 0x%06x receive WQE %u: its CQ takes no CQE",
+			    qp->qpn, resp->wqe.index);
 	}
 	qp_error(nic, qp);
 }

@@ -128,7 +128,12 @@ enum placed responder_take_receive(struct nic *nic, struct qp *qp,
 				   struct responder_fault *fault);
 /* Sets @fault: an SGE of the receive is no good. */
 void responder_refuse_memory(struct responder_fault *fault, uint8_t syndrome);
-/* Reports a fault on the responder's own side, by CQE or event; the QP goes to ERR. */
+/* Logs a request that is refused. */
+void responder_log(const struct qp *qp, const struct responder_fault *fault);
+/*
+ * Reports a fault on the responder's own side, by CQE or event unless its CQ has failed;
+ * the QP goes to ERR.
+ */
 void responder_fail(struct nic *nic, struct qp *qp,
 		    const struct responder_fault *fault);
 /* Is the range of a WRITE, READ or atomic allowed? Then it is granted. */

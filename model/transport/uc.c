@@ -50,8 +50,11 @@ static uint8_t uc_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	}
 	resp->message = PACKET_KIND_UNKNOWN;
 	resp->dropping = true;
+	fault.psn = p->psn;
 	if (placed == PLACED_REFUSED && own_fault(&fault))
 		responder_fail(nic, qp, &fault);
+	else if (placed == PLACED_REFUSED)
+		responder_log(qp, &fault);
 	return sender;
 }
 

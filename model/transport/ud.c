@@ -52,8 +52,10 @@ static uint8_t fill_receive(struct nic *nic, struct qp *qp, struct packet *p)
 	}
 	qp->resp.holds_wqe = false;
 	if (!complete_recv_message(nic, qp, &qp->resp.wqe, p,
-				   MOOR_GRH_SIZE + p->length))
-		qp_error(nic, qp);
+				   MOOR_GRH_SIZE + p->length)) {
+		fault.rule = "HWI RC-42";
+		responder_fail(nic, qp, &fault);
+	}
 	return MOOR_SYN_NONE;
 }
 

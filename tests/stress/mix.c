@@ -279,7 +279,8 @@ static void make_up_accounts(struct world *world)
 	 * rule.
 	 */
 	tap_diag("refusals %llu",
-		 (unsigned long long)(n[REFUSED_REQUEST] + n[REFUSED_PEER]));
+		 (unsigned long long)(n[REFUSED_REQUEST] + n[REFUSED_PEER] +
+				      n[BUSY]));
 }
 
 static bool has_all(struct world *world)

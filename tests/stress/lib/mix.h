@@ -33,7 +33,8 @@ enum tally {
 	REFUSED_REQUEST,	/* work requests that end in an error: HWI 12 */
 	REFUSED_PEER,		/* refused by the responder: HWI ACC-1 */
 	EVENTS_DUE, EVENTS,
-	REG, REREG, DEREG, BUSY, BIND, UNBIND, SEND_INV, LIVE_KEY, DEAD_KEY,
+	BUSY,			/* keys that are not revoked: HWI REV-2 */
+	REG, REREG, DEREG, BIND, UNBIND, SEND_INV, LIVE_KEY, DEAD_KEY,
 	NULL_MR, ON_NIC, IMPORT, ORPHAN, QP_RESET, QP_DESTROY,
 	TALLIES,
 };

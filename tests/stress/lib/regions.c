@@ -161,9 +161,12 @@ void rereg_region(struct worker *w)
 		wrong(w, "ibv_rereg_mr, flags %d, %u windows: %d, %s, not %s",
 		      flags, r->windows, err, strerror(errno),
 		      strerror(wanted));
-	count(w, wanted ? BUSY : REREG);
-	if (!wanted)
-		*r = next;
+	if (wanted == EBUSY)
+		count(w, BUSY);
+	if (wanted)
+		return;
+	count(w, REREG);
+	*r = next;
 }
 
 static void transfer(struct worker *w, enum ibv_wr_opcode opcode,
