@@ -253,12 +253,11 @@ int moor_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 }
 
 /*
- * An event answers one request, but does not say which: perhaps not the last one. A
- * request is known to be answered, or replaced by one that is, when there have been as
- * many events since as requests had none when it was made, itself counted. A request that
- * was replaced before it was answered gets no event: requests for solicited completions
- * may then ask for any a while longer, so that too many events may come, but never too
- * few.
+ * An event answers one request, but does not say which: perhaps not the last one. Of n
+ * requests without an event, the last is known to be answered, or replaced by one that is,
+ * after n more events. A request that is replaced before it is answered gets no event:
+ * requests for solicited completions may then ask for any a while longer, so that too many
+ * events may come, but never too few.
  *
  * This runs in the thread that calls ibv_get_cq_event(), which need not be the one thread
  * of a single-threaded CQ.

@@ -6,14 +6,16 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
-#include "pair.h"
 #include "tap.h"
+#include "xrc.h"
 
 #define LENGTH	8
 #define WRITES	20	/* more than a batch takes without telling the NIC */
 #define DEPTH	128	/* of the send queues: more than the CQ holds */
 #define OTHER	100	/* wr_id of the first write of the QP that stays */
+#define SECONDS	20	/* until a completion counts as lost */
 
 /* Two QPs that send into one CQ. */
 struct two {
@@ -36,16 +38,22 @@ static void send_into(struct pair *pair, struct ibv_context *ctx, struct ibv_cq 
 	pair_connect(pair);
 }
 
-static void open_two(struct two *two, struct ibv_context *ctx, uint32_t flags)
+static struct ibv_cq_ex *open_cq(struct ibv_context *ctx, uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 2 * WRITES, .wc_flags = IBV_WC_EX_WITH_QP_NUM,
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = flags,
 	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
 
-	*two = (struct two){ .cq = ibv_create_cq_ex(ctx, &attr) };
-	if (!two->cq)
+	if (!cq)
 		tap_bail("ibv_create_cq_ex: %s", strerror(errno));
+	return cq;
+}
+
+static void open_two(struct two *two, struct ibv_context *ctx, uint32_t flags)
+{
+	*two = (struct two){ .cq = open_cq(ctx, flags) };
 	send_into(&two->gone, ctx, ibv_cq_ex_to_cq(two->cq));
 	send_into(&two->stays, ctx, ibv_cq_ex_to_cq(two->cq));
 }
@@ -57,11 +65,8 @@ static void close_two(struct two *two)
 	tap_is(ibv_destroy_cq(ibv_cq_ex_to_cq(two->cq)), 0, "the CQ goes");
 }
 
-/*
- * The completion is in the CQ before the next write ends; that this one has arrived is
- * what its receive says.
- */
-static void write_ends(struct pair *pair, uint64_t wr_id)
+/* One write; when it has arrived, its own completion may be on its way still. */
+static void write_arrives(struct pair *pair, uint64_t wr_id)
 {
 	struct request request = {
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .wr_id = wr_id,
@@ -75,36 +80,50 @@ static void write_ends(struct pair *pair, uint64_t wr_id)
 		tap_bail("a write did not arrive");
 }
 
-/* Takes the first completion, of the QP that will go; the poll goes on. */
-static void start(struct two *two)
+/* Begins a poll with the next completion, which has to be this one. */
+static void start(struct ibv_cq_ex *cq, uint64_t wr_id, const char *what)
 {
 	struct ibv_poll_cq_attr attr = {};
+	time_t end = time(NULL) + SECONDS;
 	int err;
 
 	do {
-		err = ibv_start_poll(two->cq, &attr);
-	} while (err == ENOENT);
-	if (err || two->cq->wr_id)
-		tap_bail("ibv_start_poll: %s", strerror(err));
+		err = ibv_start_poll(cq, &attr);
+	} while (err == ENOENT && time(NULL) < end);
+	if (err || cq->wr_id != wr_id)
+		tap_bail("%s: ibv_start_poll: %s", what, strerror(err));
+}
+
+/* Goes on with the poll. Return: is there another completion? */
+static bool next(struct ibv_cq_ex *cq)
+{
+	time_t end = time(NULL) + SECONDS;
+	int err;
+
+	do {
+		err = ibv_next_poll(cq);
+	} while (err == ENOENT && time(NULL) < end);
+	return !err;
 }
 
 /* What was read before is read still. */
-static void expect_current(struct two *two, uint32_t qpn, const char *what)
+static void expect_current(struct ibv_cq_ex *cq, enum ibv_wc_opcode opcode, uint32_t qpn,
+			   const char *what)
 {
-	tap_ok(two->cq->wr_id == 0 && two->cq->status == IBV_WC_SUCCESS &&
-	       ibv_wc_read_opcode(two->cq) == IBV_WC_RDMA_WRITE &&
-	       ibv_wc_read_qp_num(two->cq) == qpn, "%s: the completion is read still", what);
+	tap_ok(cq->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(cq) == opcode &&
+	       ibv_wc_read_qp_num(cq) == qpn, "%s: the completion is read still", what);
 }
 
-/* The poll goes on with these completions, in order, then it ends. */
+/* The poll goes on with these completions, in order, and with no other; then it ends. */
 static void expect_rest(struct two *two, unsigned int first, unsigned int count,
 			const char *what)
 {
 	unsigned int n = 0;
 
-	while (!ibv_next_poll(two->cq) && two->cq->wr_id == first + n)
+	while (n < count && next(two->cq) && two->cq->wr_id == first + n)
 		n++;
 	tap_is(n, count, "%s: the rest, in order", what);
+	tap_is(ibv_next_poll(two->cq), ENOENT, "%s: and no other", what);
 	ibv_end_poll(two->cq);
 }
 
@@ -125,21 +144,18 @@ static int reset(struct two *two)
 static void test_gone(struct two *two, int (*go)(struct two *two), const char *what)
 {
 	uint32_t qpn = two->gone.a.qp->qp_num;
-	int i, err, held = ibv_cq_ex_to_cq(two->cq)->cqe;
+	int i, held = ibv_cq_ex_to_cq(two->cq)->cqe;
 
 	for (i = 0; i < WRITES; i++)
-		write_ends(&two->gone, i);
-	start(two);
+		write_arrives(&two->gone, i);
+	start(two->cq, 0, what);
 	tap_is(go(two), 0, "%s within a poll", what);
 	for (i = 0; i < held; i++)
-		write_ends(&two->stays, OTHER + i);
-	expect_current(two, qpn, what);
+		write_arrives(&two->stays, OTHER + i);
+	expect_current(two->cq, IBV_WC_RDMA_WRITE, qpn, what);
 	expect_rest(two, OTHER, held, what);
-	write_ends(&two->stays, 7);
-	do {
-		err = ibv_start_poll(two->cq, &(struct ibv_poll_cq_attr){});
-	} while (err == ENOENT);
-	tap_ok(!err && two->cq->wr_id == 7, "%s: and the next poll", what);
+	write_arrives(&two->stays, 7);
+	start(two->cq, 7, "the next poll");
 	ibv_end_poll(two->cq);
 }
 
@@ -150,13 +166,54 @@ static void test_resize(struct two *two)
 	int i, before = cq->cqe;
 
 	for (i = 0; i < WRITES; i++)
-		write_ends(&two->gone, i);
-	start(two);
+		write_arrives(&two->gone, i);
+	start(two->cq, 0, "resized");
 	tap_is(ibv_resize_cq(cq, 20 * before), 0, "resized within a poll");
 	tap_ok(cq->cqe >= 20 * before, "it has become larger");
-	expect_current(two, qpn, "resized");
+	expect_current(two->cq, IBV_WC_RDMA_WRITE, qpn, "resized");
 	expect_rest(two, 1, WRITES - 1, "resized");
 	tap_is(ibv_resize_cq(cq, before), 0, "and back");
+}
+
+static struct ibv_srq *open_srq(struct inbox *in, struct xrc *x)
+{
+	struct ibv_srq_init_attr_ex attr = srq_attr(in->pd, x->xrcd, in->cq);
+	struct ibv_srq *srq = ibv_create_srq_ex(x->ctx, &attr);
+
+	if (!srq || ibv_get_srq_num(srq, &in->number))
+		tap_bail("ibv_create_srq_ex: %s", strerror(errno));
+	return srq;
+}
+
+/* The SRQ of an inbox goes while one of its two completions is read. */
+static void test_srq(struct ibv_context *ctx, uint32_t flags)
+{
+	struct ibv_cq_ex *cq = open_cq(ctx, flags);
+	struct inbox *in;
+	struct xrc x;
+	int i;
+
+	open_requester(&x, ctx, -1, IBV_QP_EX_WITH_SEND);
+	in = &x.inbox[0];
+	x.tgt.qp = make_target(ctx, x.xrcd);
+	open_inbox(in, ctx, x.xrcd, 0);
+	if (!x.tgt.qp || ibv_destroy_srq(in->srq) || ibv_destroy_cq(in->cq))
+		tap_bail("no inbox: %s", strerror(errno));
+	in->cq = ibv_cq_ex_to_cq(cq);
+	in->srq = open_srq(in, &x);
+	reconnect(&x);
+	for (i = 0; i < 2; i++)
+		if (post_inbox(in, i) || xrc_ask(&x, in->number, IBV_WR_SEND, 0, 0, XRC_SIZE))
+			tap_bail("a message did not arrive");
+	start(cq, 0, "an SRQ");
+	tap_is(ibv_destroy_srq(in->srq), 0, "an SRQ destroyed within a poll");
+	expect_current(cq, IBV_WC_RECV, x.tgt.qp->qp_num, "an SRQ");
+	tap_is(ibv_next_poll(cq), ENOENT, "its other completion has gone with it");
+	ibv_end_poll(cq);
+	in->srq = open_srq(in, &x);
+	tap_is(ibv_destroy_qp(x.tgt.qp), 0, "the target goes");
+	close_inbox(in);
+	close_requester(&x);
 }
 
 static void test_flags(struct ibv_context *ctx, uint32_t flags)
@@ -171,6 +228,7 @@ static void test_flags(struct ibv_context *ctx, uint32_t flags)
 	test_gone(&two, destroy, "destroyed");
 	pair_open_qp(&two.gone, &two.gone.a);
 	close_two(&two);
+	test_srq(ctx, flags);
 }
 
 int main(int argc, char **argv)

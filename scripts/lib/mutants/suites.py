@@ -71,7 +71,7 @@ def run_kunit(words, log):
     shutil.copy(console, os.path.dirname(log))
     # What fails may end the case in a crash, so that its line does not come.
     failed = re.search(r"^ *not ok \d+ (.*)$", output, re.MULTILINE) or \
-        re.search(r"^ *# (.*: EXPECTATION FAILED at .*)$", output, re.MULTILINE)
+        re.search(r"^ *# (.*: (?:EXPECTATION|ASSERTION) FAILED at .*)$", output, re.MULTILINE)
     if "kunit: stopped after" in output and not failed:
         return Outcome(HUNG, "time-out")
     if not status:
