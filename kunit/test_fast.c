@@ -150,6 +150,7 @@ static void fast_failed(struct kunit *test)
 		.status = MOOR_WC_WR_FLUSH_ERR, .wqe_index = cpu_to_le32(1),
 	});
 	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.opcode, IB_WC_REG_MR);
 	fast_map(test, fast, 0x30000);
 	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
 	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 1), 0x30000);
@@ -185,6 +186,7 @@ static void fast_flushed(struct kunit *test)
 	moor_kernel_qp_stopped(pair->qp);
 	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 2, wc), 1);
 	KUNIT_EXPECT_EQ(test, wc[0].status, IB_WC_WR_FLUSH_ERR);
+	KUNIT_EXPECT_EQ(test, wc[0].opcode, IB_WC_REG_MR);
 	sg_init_table(&sg, 1);
 	sg_dma_address(&sg) = 0x30000;
 	sg_dma_len(&sg) = PAGE_SIZE;

@@ -229,6 +229,103 @@ static void kernel_poll_opcodes(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
+/* A work request of each of these, with the numbers of the WQEs as wr_ids. */
+static const struct {
+	enum ib_wr_opcode wr;
+	enum ib_wc_opcode wc;
+} sent[] = {
+	{ IB_WR_SEND, IB_WC_SEND },
+	{ IB_WR_RDMA_WRITE, IB_WC_RDMA_WRITE },
+	{ IB_WR_RDMA_READ, IB_WC_RDMA_READ },
+	{ IB_WR_ATOMIC_CMP_AND_SWP, IB_WC_COMP_SWAP },
+	{ IB_WR_LOCAL_INV, IB_WC_LOCAL_INV },
+};
+
+static void post_each(struct kunit *test, struct kernel_pair *pair)
+{
+	struct ib_sge sge = { .addr = 0x1000, .length = 8, .lkey = 44 };
+	union {
+		struct ib_rdma_wr rdma;
+		struct ib_atomic_wr atomic;
+	} wr = {};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(sent); i++) {
+		wr.atomic.wr = (struct ib_send_wr){
+			.opcode = sent[i].wr, .wr_id = i, .sg_list = &sge, .num_sge = 1,
+		};
+		KUNIT_ASSERT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.atomic.wr, NULL), 0);
+	}
+}
+
+/* A completion in error says only what the driver itself knows of the work request. */
+static void expect_bare(struct kunit *test, const struct ib_wc *wc, u64 wr_id,
+			enum ib_wc_opcode opcode)
+{
+	KUNIT_EXPECT_EQ(test, wc->wr_id, wr_id);
+	KUNIT_EXPECT_EQ(test, wc->status, IB_WC_WR_FLUSH_ERR);
+	KUNIT_EXPECT_EQ(test, wc->opcode, opcode);
+	KUNIT_EXPECT_EQ(test, wc->byte_len, 0);
+	KUNIT_EXPECT_EQ(test, wc->wc_flags, 0);
+}
+
+/*
+ * What a CQE in error says of its opcode, its flags and its length has no meaning (HWI
+ * CQ-8). SMC looks at the opcode before it looks at the status.
+ */
+static void kernel_poll_errors(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	u32 i, noise, sends = 0, recvs = 0;
+	struct ib_recv_wr recv = {};
+	struct ib_wc wc;
+
+	for (noise = 0; noise < MOOR_CQE_RECV; noise++) {
+		struct moor_cqe cqe = {
+			.status = MOOR_WC_WR_FLUSH_ERR, .flags = noise,
+			.byte_len = cpu_to_le32(noise),
+		};
+
+		post_each(test, pair);
+		for (i = 0; i < ARRAY_SIZE(sent); i++) {
+			cqe.opcode = noise;
+			cqe.wqe_index = cpu_to_le32(sends++);
+			kernel_pair_write(pair, cqe);
+			KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+			expect_bare(test, &wc, i, sent[i].wc);
+		}
+		recv.wr_id = noise;
+		KUNIT_ASSERT_EQ(test, ib_post_recv(&pair->qp->ibqp, &recv, NULL), 0);
+		cqe.opcode = MOOR_CQE_RECV | noise;
+		cqe.wqe_index = cpu_to_le32(recvs++);
+		kernel_pair_write(pair, cqe);
+		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+		expect_bare(test, &wc, noise, IB_WC_RECV);
+	}
+	flush_work(&pair->mdev->fatal_work);
+	KUNIT_EXPECT_FALSE(test, moor_is_dead(pair->mdev));
+	kernel_pair_close(test, pair);
+}
+
+/* As do the completions of a dead device. */
+static void kernel_flush_opcodes(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct ib_recv_wr recv = { .wr_id = 7 };
+	struct ib_wc wc[ARRAY_SIZE(sent) + 2];
+	u32 i;
+
+	post_each(test, pair);
+	KUNIT_ASSERT_EQ(test, ib_post_recv(&pair->qp->ibqp, &recv, NULL), 0);
+	moor_hw_kill(pair->mdev, "a case asked for it");
+	KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, ARRAY_SIZE(wc), wc),
+			ARRAY_SIZE(sent) + 1);
+	for (i = 0; i < ARRAY_SIZE(sent); i++)
+		expect_bare(test, &wc[i], i, sent[i].wc);
+	expect_bare(test, &wc[i], 7, IB_WC_RECV);
+	kernel_pair_close(test, pair);
+}
+
 struct lie {
 	const char *name;
 	u32 qpn_xor;
@@ -328,7 +425,7 @@ static void kernel_room(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wc.status, told->stops ? IB_WC_LOC_LEN_ERR :
 						       told->status);
 	if (!told->stops)
-		KUNIT_EXPECT_EQ(test, wc.byte_len, told->bytes);
+		KUNIT_EXPECT_EQ(test, wc.byte_len, told->status ? 0 : told->bytes);
 	flush_work(&pair->mdev->fatal_work);
 	KUNIT_EXPECT_EQ(test, moor_is_dead(pair->mdev), told->stops);
 	KUNIT_EXPECT_STREQ(test, pair->mdev->why ?: "",
@@ -482,6 +579,8 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_post_uc),
 	KUNIT_CASE(kernel_poll),
 	KUNIT_CASE(kernel_poll_opcodes),
+	KUNIT_CASE(kernel_poll_errors),
+	KUNIT_CASE(kernel_flush_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE_PARAM(kernel_room, told_gen_params),
 	KUNIT_CASE(kernel_err_refused),

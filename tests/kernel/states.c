@@ -31,7 +31,7 @@ static bool walk_to(struct link *link, enum ib_qp_state state)
 	return state == IB_QPS_ERR && link_state(link, 1, IB_QPS_ERR);
 }
 
-/* Each queue's work requests must come back in order, all flushed. */
+/* Each queue's work requests must come back in order, all flushed, with their opcodes. */
 static bool all_flushed(struct link *link, u32 sends, u32 recvs)
 {
 	u32 next_send = 0, next_recv = 0;
@@ -42,9 +42,9 @@ static bool all_flushed(struct link *link, u32 sends, u32 recvs)
 		    wc.status != IB_WC_WR_FLUSH_ERR || wc.qp != link->qp[1])
 			return false;
 		if (wc.wr_id >= 1000) {
-			if (wc.wr_id != 1000 + next_recv++)
+			if (wc.opcode != IB_WC_RECV || wc.wr_id != 1000 + next_recv++)
 				return false;
-		} else if (wc.wr_id != next_send++) {
+		} else if (wc.opcode != IB_WC_SEND || wc.wr_id != next_send++) {
 			return false;
 		}
 	}

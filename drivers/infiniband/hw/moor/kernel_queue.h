@@ -126,10 +126,12 @@ struct moor_kernel_wq {
  * struct moor_posted - what is known of a work request when it completes
  * @wr_id: what its completion gives its poster
  * @room: bytes of memory that a receive has
+ * @opcode: MOOR_WQE_* of a send
  */
 struct moor_posted {
 	u64 wr_id;
 	u32 room;
+	u8 opcode;
 };
 
 /**

@@ -62,6 +62,26 @@ static struct moor_qp *moor_cqe_qp(struct moor_kernel_cq *kcq,
 	return NULL;
 }
 
+/* What a send was posted as. Its WQE is not overwritten yet. */
+static u8 moor_posted_opcode(const struct moor_kernel_wq *sq, u32 index)
+{
+	const struct moor_sq_wqe *wqe = moor_wqe_at(sq, index);
+
+	return wqe->opcode;
+}
+
+/*
+ * The opcode of a CQE in error has no meaning (HWI CQ-8), but there are users that ask
+ * for it before they ask for the status.
+ */
+static u8 moor_sent_opcode(struct moor_qp *qp, u32 index, const struct moor_cqe *cqe)
+{
+	if (likely(!READ_ONCE(cqe->status)))
+		return READ_ONCE(cqe->opcode);
+	moor_fast_failed(qp, index);
+	return moor_posted_opcode(&qp->kernel.sq, index);
+}
+
 /* Take a WQE off its queue, with all before it. Return: false if there is none. */
 static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 			     const struct moor_cqe *cqe,
@@ -76,8 +96,8 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 	posted->wr_id = wq->wr_id[index & wq->mask];
 	if (recv)
 		posted->room = wq->room[index & wq->mask];
-	else if (unlikely(READ_ONCE(cqe->status)))
-		moor_fast_failed(qp, index);
+	else
+		posted->opcode = moor_sent_opcode(qp, index, cqe);
 	/* Posters may reuse the WQEs from here on: pairs with moor_wq_is_full(). */
 	smp_store_release(&wq->tail, index + 1);
 	return true;
@@ -95,10 +115,10 @@ static bool moor_cqe_complete(const struct moor_cq *cq, struct moor_qp *qp,
 	return moor_wq_complete(qp, recv, cqe, posted);
 }
 
-static void moor_fill_send_wc(struct ib_wc *wc, u8 opcode)
+static enum ib_wc_opcode moor_send_wc_opcode(u8 opcode)
 {
-	if (opcode < ARRAY_SIZE(moor_wc_opcodes))
-		wc->opcode = moor_wc_opcodes[opcode];
+	return opcode < ARRAY_SIZE(moor_wc_opcodes) ? moor_wc_opcodes[opcode] :
+						      IB_WC_SEND;
 }
 
 /* Facts about a datagram that only its completion reports (HWI UD-13). */
@@ -125,8 +145,8 @@ static void moor_fill_datagram(struct ib_wc *wc, const struct moor_cqe *cqe)
 static void moor_fill_recv_wc(struct ib_wc *wc, u8 opcode,
 			      const struct moor_cqe *cqe)
 {
-	wc->opcode = opcode == MOOR_CQE_RECV_WRITE_IMM ?
-		     IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
+	if (opcode == MOOR_CQE_RECV_WRITE_IMM)
+		wc->opcode = IB_WC_RECV_RDMA_WITH_IMM;
 	wc->src_qp = le32_to_cpu(cqe->src_qpn);
 	if (cqe->flags & MOOR_CQE_FLAG_INV) {
 		wc->wc_flags = IB_WC_WITH_INVALIDATE;
@@ -147,7 +167,7 @@ static bool moor_wc_overruns(const struct ib_wc *wc, const struct moor_qp *qp,
 			     u8 opcode, const struct moor_posted *posted)
 {
 	return (opcode != MOOR_CQE_RECV_WRITE_IMM || moor_qp_is_ud(qp)) &&
-	       wc->status == IB_WC_SUCCESS && wc->byte_len > posted->room;
+	       wc->byte_len > posted->room;
 }
 
 /*
@@ -173,19 +193,22 @@ static bool moor_take_cqe(struct moor_cq *cq, const struct moor_cqe *cqe,
 	*wc = (struct ib_wc){
 		.wr_id = posted.wr_id,
 		.status = min_t(u8, READ_ONCE(cqe->status), IB_WC_GENERAL_ERR),
+		.opcode = recv ? IB_WC_RECV : moor_send_wc_opcode(posted.opcode),
 		.vendor_err = cqe->syndrome,
-		.byte_len = le32_to_cpu(READ_ONCE(cqe->byte_len)),
 		.qp = &qp->ibqp,
 	};
-	if (recv && unlikely(moor_wc_overruns(wc, qp, opcode, &posted))) {
+	/* What else a CQE in error says has no meaning. */
+	if (unlikely(wc->status))
+		return true;
+	wc->byte_len = le32_to_cpu(READ_ONCE(cqe->byte_len));
+	if (!recv)
+		return true;
+	if (unlikely(moor_wc_overruns(wc, qp, opcode, &posted))) {
 		moor_hw_kill_later(to_mdev(cq->ibcq.device),
 				   "it wrote more bytes than a receive has room for");
 		wc->status = IB_WC_LOC_LEN_ERR;
 	}
-	if (recv)
-		moor_fill_recv_wc(wc, opcode, cqe);
-	else
-		moor_fill_send_wc(wc, opcode);
+	moor_fill_recv_wc(wc, opcode, cqe);
 	return true;
 }
 
@@ -213,14 +236,17 @@ static int moor_flush_wq(struct moor_qp *qp, struct moor_kernel_wq *wq,
 {
 	/* Makes the wr_ids before head visible: pairs with moor_wq_advance(). */
 	u32 head = smp_load_acquire(&wq->head);
+	bool recv = wq == &qp->kernel.rq;
 	int n;
 
 	for (n = 0; n < num && wq->tail != head; n++) {
-		if (wq == &qp->kernel.sq)
+		if (!recv)
 			moor_fast_flushed(qp, wq->tail);
 		wc[n] = (struct ib_wc){
 			.wr_id = wq->wr_id[wq->tail & wq->mask],
 			.status = IB_WC_WR_FLUSH_ERR,
+			.opcode = recv ? IB_WC_RECV :
+				  moor_send_wc_opcode(moor_posted_opcode(wq, wq->tail)),
 			.qp = &qp->ibqp,
 		};
 		/* Pairs with moor_wq_is_full(). */
