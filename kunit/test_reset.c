@@ -101,6 +101,35 @@ static void error_recovered(struct kunit *test)
 	moor_process_expect_cut_off(process);
 }
 
+/*
+ * The device was to go on after an error, but another function's driver has asked for a
+ * reset of the slot, which resets this one as well (Linux 7.3) or does not (6.12).
+ */
+static void error_of_another(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct moor_process *process = moor_process_busy(test);
+	struct pci_dev *pdev = ((struct moor_dev *)test->priv)->pdev;
+	int resets;
+
+	for (resets = 0; resets < 2; resets++) {
+		device_lock(&pdev->dev);
+		KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
+								     pci_channel_io_normal),
+				PCI_ERS_RESULT_CAN_RECOVER);
+		if (resets)
+			fake_nic_reset(nic);
+		KUNIT_EXPECT_EQ(test, handlers(pdev)->slot_reset(pdev),
+				PCI_ERS_RESULT_RECOVERED);
+		KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
+		handlers(pdev)->resume(pdev);
+		device_unlock(&pdev->dev);
+		KUNIT_EXPECT_NE(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+		moor_kunit_expect_working(test);
+	}
+	moor_process_expect_cut_off(process);
+}
+
 static void error_final(struct kunit *test)
 {
 	struct fake_nic *nic = moor_kunit_nic();
@@ -116,6 +145,13 @@ static void error_final(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handlers(pdev)->error_detected(pdev,
 							     pci_channel_io_perm_failure),
 			PCI_ERS_RESULT_DISCONNECT);
+	/* The function may answer again, but the core has given it up. */
+	pdev->error_state = pci_channel_io_perm_failure;
+	handlers(pdev)->reset_prepare(pdev);
+	fake_nic_reset(nic);
+	handlers(pdev)->reset_done(pdev);
+	KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
+	pdev->error_state = pci_channel_io_normal;
 	nic->version = 0;
 	handlers(pdev)->resume(pdev);
 	device_unlock(&pdev->dev);
@@ -257,6 +293,7 @@ static struct kunit_case reset_cases[] = {
 	KUNIT_CASE(reset_function),
 	KUNIT_CASE(reset_fails),
 	KUNIT_CASE(error_recovered),
+	KUNIT_CASE(error_of_another),
 	KUNIT_CASE(error_final),
 	KUNIT_CASE(shutdown_stops_dma),
 	KUNIT_CASE(sleep_resumed),

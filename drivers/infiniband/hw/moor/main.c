@@ -443,9 +443,21 @@ static pci_ers_result_t moor_error_detected(struct pci_dev *pdev,
 	       PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
 }
 
+/*
+ * The drivers below a port vote. So this is called with a device that was to go on, too: if
+ * the driver of another function has asked for the reset. Linux 6.12 resets nothing then, but
+ * what is restored has no bus mastering.
+ */
 static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
 {
+	struct moor_function *function = pci_get_drvdata(pdev);
+
 	pci_restore_state(pdev);
+	if (function->mdev) {
+		dev_warn(&pdev->dev, "reset after a PCI error of another function\n");
+		moor_hw_kill(function->mdev, NULL);
+		moor_down(function);
+	}
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
