@@ -8,6 +8,7 @@
 #include <ccan/array_size.h>
 
 #include "moor.h"
+#include "sq.h"
 
 static const uint8_t send_wc_opcodes[] = {
 	[MOOR_WQE_SEND]		= IBV_WC_SEND,
@@ -83,6 +84,25 @@ static void free_slots(const struct moor_owner *owner,
 		moor_srq_taken(wq, end);
 	else if (wq)
 		atomic_store_explicit(&wq->consumer, end, memory_order_release);
+}
+
+/*
+ * What a CQE in error says of the opcode, but for bit 7, of flags and of the length has no
+ * meaning (HWI CQ-8), but there are programs that look at the opcode before the status. The
+ * CQE is not the device's before its slot is given back: let it say what was posted.
+ */
+static void mend_error(const struct moor_owner *owner, struct moor_cqe *cqe)
+{
+	const struct moor_sq_wqe *wqe;
+
+	cqe->flags = 0;
+	cqe->byte_len = 0;
+	if (cqe_is_recv(cqe)) {
+		cqe->opcode = MOOR_CQE_RECV;
+	} else if (owner->sq) {
+		wqe = moor_wq_slot(owner->sq, le32toh(cqe->wqe_index));
+		cqe->opcode = wqe->opcode & ~MOOR_CQE_RECV;
+	}
 }
 
 /*
@@ -167,6 +187,8 @@ static const struct moor_cqe *take_cqe(struct moor_cq *cq)
 		owner = moor_owner_find(ctx, le32toh(cqe->cookie));
 		if (unlikely(!owner))
 			continue;
+		if (unlikely(cqe->status))
+			mend_error(owner, cqe);
 		free_slots(owner, cqe);
 		return cqe;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Building WQEs in their slots (HWI 10); for post.c and wr.c.
+ * WQEs in their slots (HWI 10).
  */
 #ifndef MOOR_PROVIDER_SQ_H
 #define MOOR_PROVIDER_SQ_H

@@ -375,6 +375,45 @@ static void test_flush(struct pair *pair)
 	check_alive(pair, "flush");
 }
 
+/*
+ * A completion in error has the opcode that was posted, though a device need not say it:
+ * there are programs that look at the opcode before the status.
+ */
+static void test_flush_opcodes(struct pair *pair)
+{
+	static const struct {
+		enum ibv_wr_opcode posted;
+		enum ibv_wc_opcode completed;
+	} opcodes[] = {
+		{ IBV_WR_SEND, IBV_WC_SEND },
+		{ IBV_WR_RDMA_WRITE, IBV_WC_RDMA_WRITE },
+		{ IBV_WR_RDMA_READ, IBV_WC_RDMA_READ },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD },
+	};
+	struct request request;
+	bool sends, recvs = true;
+	struct ibv_wc wc;
+	size_t i, round;
+
+	if (modify_to(&pair->b, IBV_QPS_ERR) || modify_to(&pair->a, IBV_QPS_ERR))
+		tap_bail("cannot modify to ERR");
+	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		request = good_request(pair, opcodes[i].posted);
+		sends = true;
+		for (round = 0; sends && recvs && round < 64; round++) {
+			sends = !post(&pair->a, &request) &&
+				wait_wc(pair->a.send_cq, &wc) && !wc.wc_flags &&
+				wc.opcode == opcodes[i].completed;
+			recvs = !post_receive(&pair->b, 1, NULL, 0, 0) &&
+				wait_wc(pair->b.recv_cq, &wc) && !wc.wc_flags &&
+				wc.opcode == IBV_WC_RECV;
+		}
+		tap_ok(sends, "flushed, with its opcode: %d", opcodes[i].posted);
+	}
+	tap_ok(recvs, "flushed, with its opcode: receives");
+	check_alive(pair, "flush with opcodes");
+}
+
 /* A reset drops outstanding requests without completions. */
 static void test_reset(struct pair *pair)
 {
@@ -507,6 +546,7 @@ int main(int argc, char **argv)
 	test_receive_too_short(&pair);
 	test_receive_bad_lkey(&pair);
 	test_flush(&pair);
+	test_flush_opcodes(&pair);
 	test_reset(&pair);
 	test_qp_rights(ctx);
 	test_rnr(ctx);

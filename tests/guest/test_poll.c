@@ -41,7 +41,7 @@ static void send_into(struct pair *pair, struct ibv_context *ctx, struct ibv_cq 
 static struct ibv_cq_ex *open_cq(struct ibv_context *ctx, uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = 2 * WRITES, .wc_flags = IBV_WC_EX_WITH_QP_NUM,
+		.cqe = 2 * WRITES, .wc_flags = IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN,
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = flags,
 	};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
@@ -216,6 +216,32 @@ static void test_srq(struct ibv_context *ctx, uint32_t flags)
 	close_requester(&x);
 }
 
+/* What is read of a completion in error, too, is what was posted, and nothing else. */
+static void test_error(struct two *two)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct pair *pair = &two->stays;
+	struct request request = {
+		.opcode = IBV_WR_RDMA_READ, .local = pair->a.buf, .length = LENGTH,
+	};
+	bool good = true;
+	int i;
+
+	if (ibv_modify_qp(pair->a.qp, &attr, IBV_QP_STATE))
+		tap_bail("cannot modify to ERR: %s", strerror(errno));
+	for (i = 0; i < 64 && good; i++) {
+		request.wr_id = i;
+		if (post(&pair->a, &request))
+			tap_bail("a request was not accepted in ERR");
+		start(two->cq, i, "an error");
+		good = two->cq->status == IBV_WC_WR_FLUSH_ERR &&
+		       ibv_wc_read_opcode(two->cq) == IBV_WC_RDMA_READ &&
+		       !ibv_wc_read_wc_flags(two->cq) && !ibv_wc_read_byte_len(two->cq);
+		ibv_end_poll(two->cq);
+	}
+	tap_ok(good, "completions in error say what was posted");
+}
+
 static void test_flags(struct ibv_context *ctx, uint32_t flags)
 {
 	struct two two;
@@ -227,6 +253,7 @@ static void test_flags(struct ibv_context *ctx, uint32_t flags)
 	pair_reset(&two.gone);
 	test_gone(&two, destroy, "destroyed");
 	pair_open_qp(&two.gone, &two.gone.a);
+	test_error(&two);
 	close_two(&two);
 	test_srq(ctx, flags);
 }
