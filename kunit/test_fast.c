@@ -226,6 +226,73 @@ static void fast_failed_late(struct kunit *test)
 	kernel_pair_close(test, pair);
 }
 
+/* What the NIC says of the MR: VALID, with the last key, or with one that nobody posted. */
+static void say_valid(struct fake_nic *nic, const struct moor_cmd *cmd,
+		      struct moor_cpl *answer)
+{
+	struct moor_cpl_mr_query *now = (void *)answer->out;
+	const struct moor_fast_mr *fast = nic->behave.lie_arg;
+
+	if (cmd->hdr.opcode != MOOR_CMD_MR_QUERY)
+		return;
+	*now = (struct moor_cpl_mr_query){
+		.state = MOOR_MR_STATE_VALID,
+		.key = cpu_to_le32(fast->mr.ibmr.rkey),
+		.iova = cpu_to_le64(fast->mr.ibmr.iova),
+		.length = cpu_to_le64(fast->mr.ibmr.length),
+	};
+}
+
+static void settle(struct kernel_pair *pair, struct moor_fast_mr *fast)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	nic->behave.lie_arg = fast;
+	WRITE_ONCE(nic->behave.lie, say_valid);
+	moor_fast_settle(pair->qp);
+	WRITE_ONCE(nic->behave.lie, NULL);
+}
+
+/*
+ * A REG_MR that took effect, and was not polled for; the MR was invalidated and registered
+ * twice by another queue pair. Then the first one is reset: the table that is in use has
+ * the address of that REG_MR's, but is not the one that the MR may be mapped into.
+ */
+static void fast_settled(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct kernel_pair *other = kernel_pair_open(test);
+	struct moor_fast_mr *fast = fast_open(test, pair, 2);
+	struct scatterlist sg;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		ib_update_fast_reg_key(&fast->mr.ibmr, i);
+		fast_map(test, fast, 0x10000 * (i + 1));
+		KUNIT_ASSERT_EQ(test, fast_post(i ? other : pair, fast, IB_ACCESS_LOCAL_WRITE),
+				0);
+	}
+	settle(pair, fast);
+	fast_map(test, fast, 0x50000);
+	KUNIT_EXPECT_EQ(test, fast_first_page(other, 1), 0x30000);
+	/* The second to last is valid: the last did not take effect. */
+	ib_update_fast_reg_key(&fast->mr.ibmr, 1);
+	fast_map(test, fast, 0x20000);
+	fast->mr.ibmr.iova = le64_to_cpu(fast->said[!fast->posted].iova);
+	settle(other, fast);
+	KUNIT_EXPECT_EQ(test, fast->said[fast->posted].key, cpu_to_le32(fast->mr.ibmr.rkey));
+	/* None of the two: the MR is mapped no more. */
+	ib_update_fast_reg_key(&fast->mr.ibmr, 9);
+	settle(other, fast);
+	sg_init_table(&sg, 1);
+	sg_dma_address(&sg) = 0x30000;
+	sg_dma_len(&sg) = PAGE_SIZE;
+	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&fast->mr.ibmr, &sg, 1, NULL, PAGE_SIZE), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
+	kernel_pair_close_qp(test, other);
+	kernel_pair_close(test, pair);
+}
+
 static struct kunit_case fast_cases[] = {
 	KUNIT_CASE(fast_entry),
 	KUNIT_CASE(fast_without),
@@ -234,6 +301,7 @@ static struct kunit_case fast_cases[] = {
 	KUNIT_CASE(fast_failed),
 	KUNIT_CASE(fast_failed_late),
 	KUNIT_CASE(fast_flushed),
+	KUNIT_CASE(fast_settled),
 	{}
 };
 

@@ -280,21 +280,31 @@ struct moor_dm {
 
 #define MOOR_FAST_MAX_PAGES	MOOR_NODE_ENTRIES	/* one node a table */
 
+/* What a REG_MR asked for: tells which table the registration uses that the device has. */
+struct moor_fast_said {
+	__le32 key;
+	__le64 iova;
+	__le64 length;
+};
+
 /**
  * struct moor_fast_mr - a memory region for fast registration
  * @mr: the region. Its registration is between the user and the device; @tables are
  *	taken from its table
  * @tables: copies of the table's nodes, for readers by key that outlive those nodes
+ * @said: for each table the last REG_MR that took it
  * @max_pages: pages that there is room for
  * @num_pages: pages that were mapped last
  * @mapped: the table that was mapped last; the user serialises the MR's use
  * @posted: the table that a valid registration may use
- * @unsure: a REG_MR was flushed without a CQE, so that @posted may be wrong
+ * @unsure: a REG_MR was flushed without a CQE, or the device has a registration that is
+ *	none of @said: @posted may be wrong
  * @rcu: for freeing
  */
 struct moor_fast_mr {
 	struct moor_mr mr;
 	struct moor_node tables[2];
+	struct moor_fast_said said[2];
 	u32 max_pages;
 	u32 num_pages;
 	u8 mapped;

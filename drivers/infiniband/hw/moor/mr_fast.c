@@ -8,12 +8,14 @@
  * posted. So an MR has two tables, and mapping never writes the one that a valid
  * registration uses: a REG_MR work request takes the table that was mapped last, and
  * the next mapping takes the other. That holds as long as an MR is not mapped again
- * before its last REG_MR has completed, which no user does. If that REG_MR failed, the
- * registration before it may still be valid, and the two tables are exchanged. (Where no
- * completion says so, for the QP was reset, the device is asked; it can tell the two apart
- * if key, iova or length differ, and users change the key: ib_update_fast_reg_key().) If the
- * driver had to flush the REG_MR, because a failed CQ got no CQE of it, either table may
- * be in use, and the MR is mapped no more.
+ * before its last REG_MR has completed. (SRP maps earlier if it gives up a command before
+ * the target has heard of the key: until the LOCAL_INV that it has posted is done, that key
+ * reaches the next buffer.) If the REG_MR failed, the registration before it may still be
+ * valid, and the two tables are exchanged. Where no completion says so, for the QP was
+ * reset, the device is asked; it can tell the two apart if key, iova or length differ, and
+ * users change the key: ib_update_fast_reg_key(). If the driver had to flush the REG_MR,
+ * because a failed CQ got no CQE of it, either table may be in use, and the MR is mapped
+ * no more.
  */
 
 #include <linux/log2.h>
@@ -176,6 +178,9 @@ int moor_put_reg_mr(struct moor_sq_wqe *wqe, const struct ib_reg_wr *wr)
 		.levels = 1,
 		.page_shift = ilog2(wr->mr->page_size),
 	};
+	fast->said[fast->mapped] = (struct moor_fast_said){
+		.key = reg->key, .iova = wqe->remote_addr, .length = reg->length,
+	};
 	fast->posted = fast->mapped;
 	return 0;
 }
@@ -252,19 +257,25 @@ void moor_fast_flushed(struct moor_qp *qp, u32 index)
 	moor_fast_change(qp, index, moor_fast_doubt);
 }
 
-/* Is the registration that the device has the one that @wqe asked for? */
-static bool moor_fast_took_effect(struct moor_dev *mdev,
-				  const struct moor_sq_wqe *wqe,
-				  const struct moor_wqe_reg *reg)
+static bool moor_fast_is(const struct moor_fast_mr *fast, u8 table,
+			 const struct moor_cpl_mr_query *now)
 {
-	struct moor_cpl_mr_query now;
+	const struct moor_fast_said *said = &fast->said[table];
 
-	/* A device that does not answer has no registrations any more. */
-	if (moor_cmd_mr_query(mdev, le32_to_cpu(reg->key), &now))
-		return true;
-	return now.state != MOOR_MR_STATE_VALID ||
-	       (now.key == reg->key && now.iova == wqe->remote_addr &&
-		now.length == reg->length);
+	return said->key == now->key && said->iova == now->iova &&
+	       said->length == now->length;
+}
+
+/* The device has this registration: which table does it use? */
+static void moor_fast_choose(struct moor_fast_mr *fast,
+			     const struct moor_cpl_mr_query *now)
+{
+	if (moor_fast_is(fast, fast->posted, now))
+		return;
+	if (moor_fast_is(fast, !fast->posted, now))
+		fast->posted = !fast->posted;
+	else
+		WRITE_ONCE(fast->unsure, true);
 }
 
 /**
@@ -272,18 +283,30 @@ static bool moor_fast_took_effect(struct moor_dev *mdev,
  * @qp: queue pair of the kernel that has been reset or destroyed, and whose CQEs have
  *	been dropped: its tail does not move any more
  *
+ * Some may have taken effect, others not, and by other queue pairs the MR may have been
+ * registered since: only the device knows.
+ *
  * Context: process; sleeps.
  */
 void moor_fast_settle(struct moor_qp *qp)
 {
 	struct moor_dev *mdev = to_mdev(qp->ibqp.device);
 	struct moor_kernel_wq *sq = &qp->kernel.sq;
+	struct moor_cpl_mr_query now;
+	struct moor_fast_mr *fast;
 	u32 i;
 
 	for (i = sq->tail; i != sq->head; i++) {
 		const struct moor_wqe_reg *reg = moor_wqe_reg_of(qp, i);
 
-		if (reg && !moor_fast_took_effect(mdev, moor_wqe_at(sq, i), reg))
-			moor_fast_failed(qp, i);
+		/* A device that does not answer has no registrations any more. */
+		if (!reg || moor_cmd_mr_query(mdev, le32_to_cpu(reg->key), &now) ||
+		    now.state != MOOR_MR_STATE_VALID)
+			continue;
+		rcu_read_lock();
+		fast = moor_fast_find(mdev, le32_to_cpu(reg->key));
+		if (fast)
+			moor_fast_choose(fast, &now);
+		rcu_read_unlock();
 	}
 }
