@@ -90,8 +90,10 @@ def start_daemon():
     """A test point: starts the host's daemon, with its files in a writable place."""
     guest.run("mount", "-t", "tmpfs", "tmpfs", FILES)
     os.makedirs("/run/lock", exist_ok=True)
-    # The daemon's process group is killed as a whole.
-    daemon = subprocess.Popen(["iscsid", "-f"], stdin=subprocess.DEVNULL, start_new_session=True)
+    # The daemon's process group is killed as a whole. With our output it would keep run-guest
+    # waiting if this test is killed.
+    daemon = subprocess.Popen(["iscsid", "-f"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, start_new_session=True)
     guest.ok(guest.wait_for(lambda: "ISCSIADM_ABSTRACT" in guest.read("/proc/net/unix")), "iscsid is there")
     return daemon
 
@@ -207,13 +209,8 @@ def logout():
     return node("--logout")[0]
 
 
-def main():
-    """Runs the tests."""
-    guest.needs("iSER", *MODULES)
-    guest.load(*MODULES)
-    guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
-    guest.ok(not held(), "no kernel user has anything", "\n".join(held()))
-    daemon = start_daemon()
+def sessions():
+    """Test points: what the host's end goes through while its daemon runs."""
     discovered()
     said = complaints()
     guest.ok(connect() == 0, "logged in")
@@ -230,7 +227,19 @@ def main():
         over_rdma()
         guest.ok(logout() == 0 and guest.wait_for(lambda: not disks()), "logged out")
     guest.ok(logout() == NO_SESSION, "who is not logged in cannot log out")
-    stop_daemon(daemon)
+
+
+def main():
+    """Runs the tests."""
+    guest.needs("iSER", *MODULES)
+    guest.load(*MODULES)
+    guest.ok(guest.take_address(), f"the NIC has the address {ADDRESS}")
+    guest.ok(not held(), "no kernel user has anything", "\n".join(held()))
+    daemon = start_daemon()
+    try:
+        sessions()
+    finally:
+        stop_daemon(daemon)
     remove_target()
     guest.unload("ib_iser", "libiscsi", "scsi_transport_iscsi", "sd_mod")
     # The core has loaded drivers for all kinds of disks.
