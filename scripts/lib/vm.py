@@ -20,6 +20,7 @@ import sys
 import time
 
 import initramfs
+from console import has_begun, kernel_trouble, lost_patch
 
 TOP = os.environ["MOOR_TOP"]
 CACHE = os.environ["MOOR_CACHE"]
@@ -42,16 +43,6 @@ ROOT_SLOT = 0x10
 
 # Kernels built by scripts/setup-tools.
 OWN_KERNELS = ("debug", "kcsan")
-
-# Messages of the guest's kernel that make the run fail. Warnings and oopses panic (see
-# kernel_arguments), so most of these end the guest as well.
-TROUBLE = re.compile(
-    r"Kernel panic|BUG: |WARNING: |Oops: |general protection fault|"
-    r"INFO: task .* blocked|rcu: INFO: .* stall|soft lockup|hard LOCKUP|"
-    r"UBSAN: |KASAN: |unreferenced object|DMAR: \[(DMA|INTR)|refcount_t: |"
-    r"list_(add|del) corruption|scheduling while atomic"
-)
-
 
 class NotRun(Exception):
     """The guest could not be started."""
@@ -171,11 +162,13 @@ def kvm_works():
                 ["qemu-system-x86_64", "-accel", "kvm", "-m", "64", "-display", "none", "-nodefaults",
                  "-device", "isa-debug-exit,iobase=0xf4", "-drive", f"file={sector},format=raw"],
                 stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
-            works = ended.returncode == 1 and not ended.stderr
         except subprocess.TimeoutExpired:
-            works = False
-        with open(known, "w", encoding="ascii") as file:
-            file.write("yes\n" if works else "no\n")
+            # Or the host is busy, so that the next one asks again.
+            return False
+        mine = f"{known}-{os.environ['MOOR_PID']}"
+        with open(mine, "w", encoding="ascii") as file:
+            file.write("yes\n" if ended.returncode == 1 and not ended.stderr else "no\n")
+        os.replace(mine, known)
     with open(known, encoding="ascii") as file:
         return file.read().strip() == "yes"
 
@@ -209,6 +202,8 @@ class Model:
     def wait_ready(self):
         """Waits until the model listens."""
         readable, _, _ = select.select([self.ready], [], [], MODEL_READY_SECONDS)
+        if not readable:
+            ask_for_another_boot()
         if not readable or not os.read(self.ready, 16).startswith(b"ready"):
             how = "did not say that it is ready" if self.process.poll() is None else \
                 f"ended with status {self.process.returncode}"
@@ -401,65 +396,6 @@ class Waker:
         return bool(data)
 
 
-def console_lines(console):
-    """The kernel messages of the guest."""
-    try:
-        with open(console, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
-    except FileNotFoundError:
-        return []
-
-
-def without_foreign_races(lines):
-    """The lines, and the number of KCSAN reports left out: those without the driver.
-
-    The kernel has many other data races, most of them intended.
-    """
-    kept, start, foreign = [], None, 0
-    for line in lines:
-        kept.append(line)
-        if not line.endswith("=" * 66):
-            continue
-        if start is None:
-            start = len(kept) - 1
-        elif any("KCSAN" in reported for reported in kept[start:start + 2]):
-            if not any("[moor]" in reported for reported in kept[start:]):
-                del kept[start:]
-                foreign += 1
-            start = None
-        else:
-            start = len(kept) - 1
-    return kept, foreign
-
-
-def kernel_trouble(console):
-    """The part of the console log that reports an error, or an empty text."""
-    lines, foreign = without_foreign_races(console_lines(console))
-    if foreign:
-        say(f"{foreign} data races of the rest of the kernel are in its log")
-    for number, line in enumerate(lines):
-        if TROUBLE.search(line):
-            begin = max(0, number - 3)
-            tests = [line for line in lines[:begin] if "moor-test: " in line]
-            return tests[-1:] + lines[begin:number + 60]
-    return []
-
-
-def lost_patch(options, trouble):
-    """Did an emulated processor run into a breakpoint that was already removed?
-
-    The kernel patches instructions behind a breakpoint. Now and then one of two emulated
-    processors meets it after the kernel has finished.
-    """
-    return not options.kvm and any("Oops: int3" in line for line in trouble) and \
-        not any("[moor" in line for line in trouble)
-
-
-def has_begun(console):
-    """Has the guest started the command?"""
-    return any("moor-vm: running the command" in line for line in console_lines(console))
-
-
 def ask_for_another_boot():
     """Tells scripts/vm to boot once more."""
     with open(f"{TOP}/build/lock/vm-again-{os.environ['MOOR_PID']}", "w", encoding="utf-8"):
@@ -528,41 +464,40 @@ def run_guest(options, arguments, models, console, waker):
 
 
 def verdict(options, why, models, console, qemu_log):
-    """The exit status, and the message that goes with it."""
-    trouble = kernel_trouble(console)
+    """The exit status, and the reasons for it if it is not the command's own.
+
+    Raises NotRun if the guest did not get as far as the command.
+    """
+    trouble, foreign = kernel_trouble(console)
     # For who sums up several boots.
     with open(f"{os.path.dirname(console)}/trouble", "w", encoding="utf-8") as file:
         file.writelines(line + "\n" for line in trouble)
-    deaths = [death for death in (model.death() for model in models) if death] if why == "model" else []
+    if foreign:
+        say(f"{foreign} data races of the rest of the kernel are in its log")
     if trouble:
         say("\n  ".join(["guest kernel reported a problem:"] + trouble))
-        if lost_patch(options, trouble):
-            say("a breakpoint outside the driver: patched code and emulated processors, it seems")
-            if not has_begun(console):
-                ask_for_another_boot()
-        return GUEST_TROUBLE
-    for death in deaths:
-        say(death)
-    if deaths:
-        return GUEST_TROUBLE
+    reasons = [death for death in (model.death() for model in models) if death]
+    if lost_patch(options, trouble):
+        reasons.append("a breakpoint outside the driver: patched code and emulated processors, it seems")
+        if not has_begun(console):
+            ask_for_another_boot()
+    if trouble or reasons:
+        return GUEST_TROUBLE, reasons
     status = read_once("status")
     if status:
-        return int(status)
+        return int(status), []
     if why == "timeout":
-        say(f"timeout: the guest was ended after {options.timeout:g} s (--timeout)")
-        return TIMED_OUT
+        return TIMED_OUT, [f"timeout: the guest was ended after {options.timeout:g} s (--timeout)"]
     reason = read_once("trouble")
-    if options.command is None and not reason:
-        say("the guest was ended")
-        return 0
+    if "did not start in time" in reason:
+        ask_for_another_boot()
     if reason:
-        say(f"guest not ready for the command: {reason}")
-    elif has_begun(console):
-        say("the guest ended before the command did, without a word from its kernel")
-        return GUEST_TROUBLE
-    else:
-        say(f"the guest did not start; QEMU: {last_line(qemu_log)}")
-    return NOT_RUN
+        raise NotRun(f"guest not ready for the command: {reason}")
+    if options.command is None:
+        return 0, ["the guest was ended"]
+    if not has_begun(console):
+        raise NotRun(f"the guest did not start; QEMU: {last_line(qemu_log)}")
+    return GUEST_TROUBLE, ["the guest ended before the command did, without a word from its kernel"]
 
 
 def make_log_folder(options):
@@ -570,7 +505,8 @@ def make_log_folder(options):
     if options.log:
         return options.log
     everything = f"{TOP}/build/log"
-    log = f"{everything}/vm-{time.strftime('%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
+    # Their names are in the order of time, in January too.
+    log = f"{everything}/vm-{time.strftime('%Y%m%d-%H%M%S')}-{os.environ['MOOR_PID']}"
     os.makedirs(log)
     old = sorted(name for name in os.listdir(everything) if name.startswith("vm-"))
     for name in old[:-KEPT_LOGS]:
@@ -578,12 +514,10 @@ def make_log_folder(options):
     return log
 
 
-def main():
-    """Returns the exit status: see scripts/vm."""
-    options = parse_arguments(sys.argv[1:])
+def boot(options, log):
+    """Runs the guest. Returns the exit status, and the reasons for it as verdict() does."""
     # For virtme-ng's sockets: /run is this namespace's own, and dies with it.
     os.environ["TMPDIR"] = "/run"
-    log = make_log_folder(options)
     os.makedirs(VM, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "vm", VM], check=True)
     image, version = find_kernel(options.kernel)
@@ -613,15 +547,30 @@ def main():
     if options.command is None:
         say("in the guest, 'exit' ends it; Ctrl-A X does at any time")
     why = run_guest(options, arguments, models, console, waker)
-    status = verdict(options, why, models, console, os.environ["MOOR_QEMU_LOG"])
+    return verdict(options, why, models, console, os.environ["MOOR_QEMU_LOG"])
+
+
+def main():
+    """Returns the exit status: see scripts/vm."""
+    try:
+        options = parse_arguments(sys.argv[1:])
+    except NotRun as reason:
+        say(str(reason))
+        return NOT_RUN
+    log = make_log_folder(options)
+    try:
+        status, reasons = boot(options, log)
+    except NotRun as reason:
+        status, reasons = NOT_RUN, [str(reason)]
+    for reason in reasons:
+        say(reason)
+    # For who sums up several boots.
+    with open(f"{log}/reason", "w", encoding="utf-8") as file:
+        file.writelines(reason + "\n" for reason in reasons)
     if status in (GUEST_TROUBLE, TIMED_OUT, NOT_RUN) and not read_once("status"):
         say(f"logs: {shown(log)}")
     return status
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except NotRun as reason:
-        say(str(reason))
-        sys.exit(NOT_RUN)
+    sys.exit(main())
