@@ -37,6 +37,7 @@ impaired_port() {
 
 # aside FUNCTION: runs its steps in the background until 'join'.
 aside() {
+	rm -f -- "$logs/aside"
 	(
 		trap - EXIT
 		passed=0 failed=0 skipped=0
@@ -88,29 +89,31 @@ failure() {
 }
 
 # step NAME SECONDS COMMAND...: one thing that passes or fails, its output in a log.
-# Each "ok" or "not ok" in there counts for itself. What takes longer than
-# SECONDS hangs: that must not hang everything.
+# Each "ok" or "not ok" in there counts for itself; a command that prints none is one.
+# What takes longer than SECONDS hangs: that must not hang everything.
 step() {
 	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good='' bad='' left=0
 	shift 2
 	timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
 	# A KUnit suite is one "ok" with many cases: where there are totals, these count.
-	read -r good bad < <(sed -nE 's/^[a-z-]+: ([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" | tail -n 1) || true
+	read -r good bad left < <(sed -nE 's/^[a-z-]+: ([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 0\4/p' \
+		"$log" | tail -n 1) || true
+	left=$((10#${left:-0}))
 	if [ -z "$good" ]; then
-		left=$(grep -cE '^ok\b.*# SKIP' "$log") || true
-		good=$(($(grep -cE '^ok\b' "$log" || true) - left))
+		left=$(grep -acE '^ok\b.*# SKIP' "$log") || true
+		good=$(($(grep -acE '^ok\b' "$log" || true) - left))
 	fi
-	[ -n "$bad" ] || bad=$(grep -cE '^not ok\b' "$log") || true
+	[ -n "$bad" ] || bad=$(grep -acE '^not ok\b' "$log") || true
 	if [ "$status" = 0 ] && [ "$bad" = 0 ]; then
-		good=$((good > 0 ? good : 1))
+		good=$((good + left > 0 ? good : 1))
 		printf 'ok     %-28s %s passed (%d s)\n' "$name" "$good" $((SECONDS - started))
 	else
 		bad=$((bad > 0 ? bad : 1))
 		printf 'not ok %-28s %s failed, status %d (%d s); log: %s\n' "$name" "$bad" "$status" \
 			$((SECONDS - started)) "${log#"$top"/}"
 		# The failed points with their diagnostics; or how the step ended.
-		{ grep -E -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
-		{ grep -E -m 8 '^ *not ok\b' "$log" || tail -n 20 "$log"; } | failure "$name"
+		{ grep -aE -B 5 -A 5 -m 8 '^ *not ok\b' "$log" || tail -n 40 "$log"; } | sed 's/^/    | /'
+		{ grep -aE -m 8 '^ *not ok\b' "$log" || tail -n 20 "$log"; } | failure "$name"
 	fi
 	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	report "$name" "$log" $((status + bad))
@@ -120,32 +123,40 @@ step() {
 # The guest takes 32 MiB of its memory from 256 MiB on for persistent.
 persistent='memmap=32M!256M'
 
+# last_test LOG: the test that a guest was at when it ended, from its console's log.
+last_test() { LC_ALL=C sed -nE 's/.*moor-test: ([[:graph:]]+).*/\1/p' "$1" | tail -n 1; }
+
 # guest NAME VM-OPTION... -- TEST...: the guest's tests in one boot; TEST... are
 # arguments of tests/run-guest.
 guest() {
-	local name=$1 results=$logs/$1.results options=() status=0 counts bad=0
+	local name=$1 folder=$logs/$1 results=$logs/$1.results options=() status=0 good=0 bad=0 left=0 how during
 	shift
 	while [ "$1" != -- ]; do options+=("$1"); shift; done
 	shift
 	printf -- '--- guest tests: %s\n' "$name"
-	mkdir -p "$logs/$name"
-	rm -f -- "$results"
-	"$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$logs/$name" -- \
+	rm -rf -- "$folder" "$results" "$results.tap"
+	mkdir -p "$folder"
+	"$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$folder" -- \
 		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
-	if [ -e "$results" ]; then
-		read -ra counts <"$results"
-		bad=${counts[1]}
-		passed=$((passed + counts[0])) skipped=$((skipped + counts[2]))
-		# The kernel may warn after a test has passed.
-		[ "$status" -le 1 ] || bad=$((bad + 1))
-	else
-		printf 'not ok %s: no results, status %d\n' "$name" "$status"
-		bad=1
-	fi
-	failed=$((failed + bad))
+	how="status $status"
+	[ -e "$results" ] && read -r good bad left <"$results" || how="no results, $how"
+	[ "$status $good $bad" != '1 0 0' ] || [ ! -e "$results" ] || how='nothing but skips'
+	# It ends badly also if the kernel warns after a test has passed, and if all were skipped.
+	[ "$status" = 0 ] && [ -e "$results" ] || bad=$((bad > 0 ? bad : 1))
+	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	report "$name" "$results.tap" $((status + bad))
-	[ "$status" != 0 ] || [ "$bad" != 0 ] || return 0
-	# What the kernel says may have ended the tests before they could say anything.
-	{ cat "$logs/$name/trouble"; tail -n +2 "$results"; } 2>/dev/null | failure "$name: status $status" || true
+	[ "$bad" != 0 ] || return 0
+	if [ "$status" -gt 1 ]; then
+		during=$(last_test "$folder/console.log" 2>/dev/null)
+		how+="${during:+, during $during}"
+	fi
+	printf 'not ok %s: %s\n' "$name" "$how"
+	# What is short comes first, for only so much of it is kept.
+	{
+		cat "$folder/reason"
+		tail -n +2 "$results"
+		[ "$status" -le 1 ] || tail -qn 6 "$folder"/nic*.log
+		cat "$folder/trouble"
+	} 2>/dev/null | failure "$name: $how" || true
 	return 1
 }
