@@ -16,6 +16,9 @@ BOOT_SECONDS = 900
 # hang. Tests of other folders give their limits in their heads.
 TEST_SECONDS = 60
 
+# Messages of the guest's kernel that a busy machine causes, too.
+STALL = re.compile("soft lockup|hard LOCKUP|rcu: INFO: .* stall")
+
 # The guest's paths of driver and provider.
 TAKE_DRIVER = """take_driver() {
 	rmmod moor && insmod "$1" || exit 1
@@ -73,9 +76,11 @@ def judge(status, output):
     slow = re.search(r"^    failed: took longer than .*$", output, re.MULTILINE)
     trouble = re.search(r"^vm: guest kernel reported a problem:\n((?:  .*\n?)*)", output, re.MULTILINE)
     death = re.search(r"^vm: the model of .*$", output, re.MULTILINE)
+    if "\nvm: a breakpoint outside the driver: " in output:
+        raise Broken("the emulator has spoilt the boot: a breakpoint outside the driver")
     if trouble:
         lines = [line for line in trouble.group(1).splitlines()
-                 if re.search(r"BUG|WARNING|Oops|KASAN|UBSAN|panic|DMAR|refcount|corruption|blocked", line)]
+                 if re.search(r"BUG|WARNING|Oops|KASAN|UBSAN|panic|DMAR|refcount|corruption|blocked|stall|LOCKUP", line)]
         return Outcome(CAUGHT, f"the kernel: {re.sub(r'^ *.[^]]*. *', '', lines[0]) if lines else '?'}")
     if death:
         return Outcome(CAUGHT, death.group(0).removeprefix("vm: "))
@@ -91,7 +96,10 @@ def judge(status, output):
 def run_test(words, log):
     """Runs one test in a VM."""
     build_all(words[1:], log)
-    return judge(*boot(run_guest(words[:1]), words[1:], log))
+    outcome = judge(*boot(run_guest(words[:1]), words[1:], log))
+    if STALL.search(outcome.detail):
+        outcome = judge(*boot(run_guest(words[:1]), words[1:], log))
+    return outcome
 
 
 def log_of(what, options):
@@ -169,8 +177,9 @@ def boot_together(copy, options, mutants):
     return {name: (outcome, seconds) for name, outcome in found.items()}
 
 
-def run_groups(copy, mutants):
-    """Runs the mutants that can share boots: {name: (outcome, seconds)}."""
+def run_groups(copy, mutants, keep):
+    """Runs the mutants that can share boots: {name: (outcome, seconds)}. Each boot's results are
+    passed to @keep when it ends."""
     groups = collections.defaultdict(list)
     for mutant in mutants:
         if one_part(mutant):
@@ -180,7 +189,9 @@ def run_groups(copy, mutants):
         # Mutants of the provider first: they need the driver as it was loaded.
         group.sort(key=lambda mutant: one_part(mutant) != "provider")
         while len(group) > 1:
-            found.update(boot_together(copy, list(options), group))
+            ended = boot_together(copy, list(options), group)
+            keep(ended)
+            found.update(ended)
             # A mutant that has ended the guest is run in a guest of its own.
             group = [mutant for mutant in group if mutant.name not in found][1:]
     return found

@@ -78,9 +78,12 @@ class Known:
         return (Outcome(found["result"], found["detail"]), found["seconds"]) if found and found["key"] == key else None
 
     def put(self, name, key, outcome, seconds):
-        """Stores a result, on disk when it returns."""
-        self.results[name] = {"key": key, "result": outcome.result, "detail": outcome.detail,
-                              "seconds": round(seconds, 1)}
+        """Stores a result, on disk when it returns; a time-out or an error, which may be the
+        machine's, is none."""
+        self.results.pop(name, None)
+        if outcome.result not in (HUNG, BROKEN):
+            self.results[name] = {"key": key, "result": outcome.result, "detail": outcome.detail,
+                                  "seconds": round(seconds, 1)}
         with open(f"{place.state}.new", "w", encoding="utf-8") as file:
             json.dump(self.results, file, indent=1, sort_keys=True)
         os.replace(f"{place.state}.new", place.state)

@@ -77,17 +77,22 @@ class Session:
             known = {m.name: self.known.get(m.name, keys[m.name]) for m in mutants if m.name not in self.named}
             todo = [m for m in mutants if not known.get(m.name)]
             failing = self.baseline(sorted({m.suite for m in todo})) if todo else {}
-            together = guest.run_groups(self.copy, [m for m in todo if not failing[m.suite]])
+
+            def keep(ended, keys=keys):
+                for name, (outcome, seconds) in ended.items():
+                    self.known.put(name, keys[name], outcome, seconds)
+
+            together = guest.run_groups(self.copy, [m for m in todo if not failing[m.suite]], keep)
             for mutant in mutants:
                 if known.get(mutant.name):
                     self.show(mutant, *known[mutant.name], " (known)")
                 elif failing[mutant.suite]:
                     self.show(mutant, Outcome(BROKEN, f"its suite fails without it: {failing[mutant.suite]}"), 0)
                 else:
-                    outcome, seconds = together.get(mutant.name) or self.run_one(mutant)
-                    if outcome.result != BROKEN:
-                        self.known.put(mutant.name, keys[mutant.name], outcome, seconds)
-                    self.show(mutant, outcome, seconds)
+                    if mutant.name not in together:
+                        together[mutant.name] = self.run_one(mutant)
+                        keep({mutant.name: together[mutant.name]})
+                    self.show(mutant, *together[mutant.name])
         self.copy.become({})
         return self.table()
 

@@ -4,12 +4,25 @@
 import os
 import re
 import shutil
+import signal
 
 from . import guest
 from .known import BROKEN, CAUGHT, HUNG, SURVIVED, Outcome
 from .tree import Broken, make, place, run
 
+# Of timeout, env and chroot, if there is nothing to run; and of what is killed, as the kernel
+# does if memory is short.
+NOT_RUN = (125, 126, 127, 137, -signal.SIGKILL)
+CRASHED = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL, -signal.SIGSEGV)
 SUITE_SECONDS = {"model": 120, "conformance": 120, "kunit": 200, "host": 600}
+
+
+def must_have_run(status, output):
+    """Raises Broken if a suite on the host has said nothing that is a verdict."""
+    cases = re.search(r"^(?:not )?ok ", output, re.MULTILINE)
+    complaint = re.search(r"Sanitizer: |runtime error: |Bail out!", output)
+    if status in NOT_RUN or not (cases or complaint or status in CRASHED):
+        raise Broken(f"the suite ran no case, status {status}: {output.strip()[-200:]}")
 
 
 def run_model(words, log):
@@ -26,14 +39,13 @@ def run_model(words, log):
                          env=environment)
     if status == 124:
         return Outcome(HUNG, "time-out")
+    must_have_run(status, output)
     failed = re.search(r"^not ok \d+ - (.*)$", output, re.MULTILINE)
     if failed:
         return Outcome(CAUGHT, failed.group(1))
     if status:
         report = re.search(r"^.*(?:Sanitizer: \S+|runtime error: .*|Bail out!.*)", output, re.MULTILINE)
         return Outcome(CAUGHT, report.group(0).strip() if report else f"status {status}")
-    if not re.search(r"^ok ", output, re.MULTILINE):
-        raise Broken("the suite ran no case")
     return Outcome(SURVIVED, "")
 
 
@@ -50,10 +62,11 @@ def run_conformance(_words, log):
         status, output = run(log, ["scripts/in-root", "--", "timeout", str(SUITE_SECONDS["conformance"]), suite,
                                    "--first", "--nic", nic, "--", *options], env=environment)
         failed = re.search(r"^not ok \d+ - (.*)$|^(Bail out!.*)$", output, re.MULTILINE)
-        if failed:
-            return Outcome(CAUGHT, failed.group(1) or failed.group(2))
-        if status:
-            return Outcome(HUNG, "time-out") if status == 124 else Outcome(CAUGHT, f"status {status}")
+        if status == 124 and not failed:
+            return Outcome(HUNG, "time-out")
+        must_have_run(status, output)
+        if failed or status:
+            return Outcome(CAUGHT, failed.group(1) or failed.group(2) if failed else f"status {status}")
     return Outcome(SURVIVED, "")
 
 
