@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import guest  # pylint: disable=wrong-import-position
 
-PROMPTLY = 20
+PROMPTLY = 20 * guest.PATIENCE
 
 
 def leave(name, action, come_back):
@@ -27,7 +27,7 @@ def leave(name, action, come_back):
         start = time.monotonic()
         action()
         guest.ok(time.monotonic() - start < PROMPTLY, f"{name}: does not wait for its owner")
-        output, _ = process.communicate(b"gone\n", timeout=60)
+        output, _ = process.communicate(b"gone\n", timeout=60 * guest.PATIENCE)
         guest.ok(process.returncode == 0, f"{name}: nothing is written when it arrives",
                  output.decode(errors="replace"))
     come_back()

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import guest  # pylint: disable=wrong-import-position
 
 CHURN = f"{guest.PROGRAMS}/churn"
-PROMPTLY = 20
+PROMPTLY = 20 * guest.PATIENCE
 PCI_COMMAND = 4
 PCI_COMMAND_MASTER = 4
 

@@ -6,8 +6,8 @@ import time
 
 import guest
 
-PROMPTLY = 20
-LIMIT = 60
+PROMPTLY = 20 * guest.PATIENCE
+LIMIT = 60 * guest.PATIENCE
 
 
 def left(name, action):
