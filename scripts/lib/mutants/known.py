@@ -19,10 +19,14 @@ SOURCES = {
     "model": ("include/", "model/", "model/test/unit/guest", "model/test/{test}.", "model/test/unit/{test}."),
     "conformance": ("include/", "model/", "tests/conformance/"),
     "kunit": ("drivers/", "include/", "kunit/", "scripts/kunit", "tests/kernel/"),
-    "guest": ("drivers/", "include/", "model/", "provider/", "tests/guest/lib/", "tests/run-guest"),
+    "guest": ("drivers/", "include/", "model/", "provider/", "tests/Makefile", "tests/guest/lib/", "tests/kernels/",
+              "tests/run-guest"),
     "host": ("drivers/", "include/", "model/", "provider/", "scripts/lib/", "scripts/vm", "tests/device/",
              "tests/guest/lib/", "tests/power/"),
 }
+
+# Programs that tests of the guest start.
+HELPER = re.compile(r"tests/guest/(?!test_)\w+\.c$")
 
 
 def folder_and_test(word):
@@ -53,7 +57,8 @@ def suite_key(suite, sources, text):
     kind, name = suite.split()[:2]
     digest = hashlib.sha256(f"{suite}\0{text}\0{versions()}\0".encode())
     prefixes = sources_of(kind, name)
-    for path in sorted(path for path in sources if path.startswith(prefixes)):
+    for path in sorted(path for path in sources
+                       if path.startswith(prefixes) or kind == "guest" and HELPER.match(path)):
         # No suite depends on the tests beside it.
         if re.match(r"model/test/(unit/)?(unit|test)_", path) and not path.startswith(prefixes[2:]):
             continue
