@@ -3,6 +3,11 @@
 # the Debian root that 'make setup' makes; what is installed on this machine,
 # with this machine's compiler.
 
+ifneq ($(words $(CURDIR)),1)
+$(error the folder of this checkout is '$(CURDIR)', and make cannot name files in a folder with white space: \
+	move the checkout to another one)
+endif
+
 KDIR	?= /lib/modules/$(shell uname -r)/build
 prefix	?= /usr
 bindir	?= $(prefix)/bin
