@@ -12,6 +12,10 @@ self=${0##*/}
 say()  { printf '%s: %s\n' "$self" "$*" >&2; }
 die()  { printf '%s: %s\n' "$self" "$*" >&2; exit "${die_status:-1}"; }
 
+# repository ARGUMENT...: git on this checkout, which may belong to another user: git refuses that
+# otherwise.
+repository() { git -c safe.directory="$top" "$@"; }
+
 # usage FILE: the comment block at the top of a script is its help text.
 usage() { sed -n '/^# Usage:/,/^[^#]/ { s/^# \{0,1\}//p }' "$1"; }
 
