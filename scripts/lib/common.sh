@@ -16,6 +16,11 @@ die()  { printf '%s: %s\n' "$self" "$*" >&2; exit "${die_status:-1}"; }
 # otherwise.
 repository() { git -c safe.directory="$top" "$@"; }
 
+# What decides how a test ends is said by who calls it, not by chance.
+clean_environment() {
+	unset MOOR_NIC MOOR_KUNIT_TIMEOUT MOOR_GUESSES CC CFLAGS LDFLAGS ARCH LLVM CROSS_COMPILE KBUILD_OUTPUT MAKEFLAGS
+}
+
 # usage FILE: the comment block at the top of a script is its help text.
 usage() { sed -n '/^# Usage:/,/^[^#]/ { s/^# \{0,1\}//p }' "$1"; }
 

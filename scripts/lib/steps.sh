@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Sourced by scripts/check and scripts/check-full: steps that pass or fail, and
-# what they add up to. The caller sets logs, the folder for their output.
+# what they add up to. The caller sets logs, the folder for their output, and
+# boot_seconds, after which a guest hangs.
 
 passed=0 failed=0 skipped=0
 # What tests/graphs wants of a boot: a NIC that can be broken, and counted slab objects.
@@ -136,7 +137,7 @@ guest() {
 	printf -- '--- guest tests: %s\n' "$name"
 	rm -rf -- "$folder" "$results" "$results.tap"
 	mkdir -p "$folder"
-	"$top/scripts/vm" --append "$persistent" "${options[@]}" --log "$folder" -- \
+	"$top/scripts/vm" --timeout "$boot_seconds" --append "$persistent" "${options[@]}" --log "$folder" -- \
 		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
 	how="status $status"
 	[ -e "$results" ] && read -r good bad left <"$results" || how="no results, $how"
