@@ -6,7 +6,9 @@
 top=$(cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034  # used by the scripts that source this file
 build=$top/build
-cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set: set HOME or XDG_CACHE_HOME}/.cache}/moor
+# Some containers and services set no HOME.
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+cache=${XDG_CACHE_HOME:-${HOME:?is not set, and you have none: set HOME or XDG_CACHE_HOME}/.cache}/moor
 self=${0##*/}
 
 say()  { printf '%s: %s\n' "$self" "$*" >&2; }
@@ -19,6 +21,14 @@ repository() { git -c safe.directory="$top" "$@"; }
 # What decides how a test ends is said by who calls it, not by chance.
 clean_environment() {
 	unset MOOR_NIC MOOR_KUNIT_TIMEOUT MOOR_GUESSES CC CFLAGS LDFLAGS ARCH LLVM CROSS_COMPILE KBUILD_OUTPUT MAKEFLAGS
+}
+
+# The proxy that this machine's apt is told of, for programs that ask the environment alone.
+export_proxy() {
+	local http='' https=''
+	eval "$(apt-config shell http Acquire::http::Proxy https Acquire::https::Proxy)"
+	[ -z "${http#DIRECT}" ] || export http_proxy="${http_proxy-$http}"
+	[ -z "${https#DIRECT}" ] || export https_proxy="${https_proxy-$https}"
 }
 
 # usage FILE: the comment block at the top of a script is its help text.
