@@ -216,7 +216,18 @@ static void test_srq(struct ibv_context *ctx, uint32_t flags)
 	close_requester(&x);
 }
 
-/* What is read of a completion in error, too, is what was posted, and nothing else. */
+/* Is the next completion a flushed one of what was posted, and says nothing else? */
+static bool is_bare(struct ibv_cq_ex *cq, uint64_t wr_id, enum ibv_wc_opcode opcode)
+{
+	bool bare;
+
+	start(cq, wr_id, "an error");
+	bare = cq->status == IBV_WC_WR_FLUSH_ERR && ibv_wc_read_opcode(cq) == opcode &&
+	       !ibv_wc_read_wc_flags(cq) && !ibv_wc_read_byte_len(cq);
+	ibv_end_poll(cq);
+	return bare;
+}
+
 static void test_error(struct two *two)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -233,11 +244,10 @@ static void test_error(struct two *two)
 		request.wr_id = i;
 		if (post(&pair->a, &request))
 			tap_bail("a request was not accepted in ERR");
-		start(two->cq, i, "an error");
-		good = two->cq->status == IBV_WC_WR_FLUSH_ERR &&
-		       ibv_wc_read_opcode(two->cq) == IBV_WC_RDMA_READ &&
-		       !ibv_wc_read_wc_flags(two->cq) && !ibv_wc_read_byte_len(two->cq);
-		ibv_end_poll(two->cq);
+		good = is_bare(two->cq, i, IBV_WC_RDMA_READ);
+		if (post_receive(&pair->a, OTHER + i, NULL, 0, 0))
+			tap_bail("a receive was not accepted in ERR");
+		good &= is_bare(two->cq, OTHER + i, IBV_WC_RECV);
 	}
 	tap_ok(good, "completions in error say what was posted");
 }
