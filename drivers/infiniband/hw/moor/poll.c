@@ -71,18 +71,11 @@ static u8 moor_posted_opcode(const struct moor_kernel_wq *sq, u32 index)
 }
 
 /*
- * The opcode of a CQE in error has no meaning (HWI CQ-8), but there are users that ask
- * for it before they ask for the status.
+ * Take a WQE off its queue, with all before it. The opcode of a CQE in error has no meaning
+ * (HWI CQ-8), but there are users that ask for it before they ask for the status.
+ *
+ * Return: false if there is none.
  */
-static u8 moor_sent_opcode(struct moor_qp *qp, u32 index, const struct moor_cqe *cqe)
-{
-	if (likely(!READ_ONCE(cqe->status)))
-		return READ_ONCE(cqe->opcode);
-	moor_fast_failed(qp, index);
-	return moor_posted_opcode(&qp->kernel.sq, index);
-}
-
-/* Take a WQE off its queue, with all before it. Return: false if there is none. */
 static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 			     const struct moor_cqe *cqe,
 			     struct moor_posted *posted)
@@ -94,10 +87,14 @@ static bool moor_wq_complete(struct moor_qp *qp, bool recv,
 	if (index - wq->tail >= smp_load_acquire(&wq->head) - wq->tail)
 		return false;
 	posted->wr_id = wq->wr_id[index & wq->mask];
-	if (recv)
+	if (recv) {
 		posted->room = wq->room[index & wq->mask];
-	else
-		posted->opcode = moor_sent_opcode(qp, index, cqe);
+	} else if (likely(!READ_ONCE(cqe->status))) {
+		posted->opcode = READ_ONCE(cqe->opcode);
+	} else {
+		posted->opcode = moor_posted_opcode(wq, index);
+		moor_fast_failed(qp, index);
+	}
 	/* Posters may reuse the WQEs from here on: pairs with moor_wq_is_full(). */
 	smp_store_release(&wq->tail, index + 1);
 	return true;
