@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <string.h>
@@ -119,8 +120,10 @@ void dma_restore(void)
 
 static void make_memory(void)
 {
-	memory_fd = memfd_create("moor-conformance", MFD_CLOEXEC);
-	if (memory_fd < 0 || ftruncate(memory_fd, MEMORY_SIZE))
+	/* It is the device's, too, which must not take it away from under the suite. */
+	memory_fd = memfd_create("moor-conformance", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (memory_fd < 0 || ftruncate(memory_fd, MEMORY_SIZE) ||
+	    fcntl(memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		bail_out("memory for the device: %s", strerror(errno));
 	dev.memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
 			  memory_fd, 0);
@@ -144,39 +147,76 @@ static void map_area(unsigned int bar, int fd, uint64_t offset,
 	bars[bar].area[bars[bar].num_areas++] = *area;
 }
 
+/* The areas that can be mapped, as the capability at @offset lists them. */
+static void map_listed(unsigned int bar, const struct vfio_user_reply *reply,
+		       uint64_t region, uint32_t offset)
+{
+	struct vfio_region_info_cap_sparse_mmap sparse;
+	struct vfio_region_sparse_mmap_area area;
+	uint32_t i;
+
+	memcpy(&sparse, reply->data + offset, sizeof(sparse));
+	offset += (uint32_t)sizeof(sparse);
+	if (sparse.nr_areas > (reply->size - offset) / sizeof(area))
+		bail_out("BAR%u: %u areas to be mapped, more than the answer has", bar,
+			 sparse.nr_areas);
+	for (i = 0; i < sparse.nr_areas && i < MAX_AREAS; i++) {
+		memcpy(&area, reply->data + offset + i * sizeof(area), sizeof(area));
+		map_area(bar, reply->fd, region, &area);
+	}
+}
+
+/* Return: where the list of areas is in the answer, or 0. */
+static uint32_t find_areas(const struct vfio_user_reply *reply,
+			   const struct vfio_region_info *info)
+{
+	uint32_t offset = info->flags & VFIO_REGION_INFO_FLAG_CAPS ? info->cap_offset : 0;
+	struct vfio_info_cap_header header;
+	unsigned int i;
+
+	/* There are less than eight kinds: a longer list goes in circles. */
+	for (i = 0; offset && i < 8; i++) {
+		if (reply->size < sizeof(struct vfio_region_info_cap_sparse_mmap) ||
+		    offset > reply->size - sizeof(struct vfio_region_info_cap_sparse_mmap))
+			return 0;
+		memcpy(&header, reply->data + offset, sizeof(header));
+		if (header.id == VFIO_REGION_INFO_CAP_SPARSE_MMAP)
+			return offset;
+		offset = header.next;
+	}
+	return 0;
+}
+
 static void learn_bar(unsigned int bar)
 {
 	struct vfio_region_info in = { .argsz = 1024, .index = bar }, info;
-	struct vfio_region_info_cap_sparse_mmap sparse;
-	struct vfio_region_sparse_mmap_area area = { 0 };
+	struct vfio_region_sparse_mmap_area all = { 0 };
 	struct vfio_user_reply reply;
-	uint32_t i, next;
+	uint32_t areas;
 
 	if (vfio_user_call(VFIO_USER_DEVICE_GET_REGION_INFO, &in, sizeof(in),
 			   NULL, 0, &reply))
 		bail_out("GET_REGION_INFO of BAR%u is refused", bar);
+	if (reply.size < sizeof(info))
+		bail_out("GET_REGION_INFO of BAR%u is answered with %u bytes", bar, reply.size);
 	memcpy(&info, reply.data, sizeof(info));
 	dev.bar_size[bar] = info.size;
 	bars[bar].num_areas = 0;
-	if (reply.fd < 0 || !(info.flags & VFIO_REGION_INFO_FLAG_MMAP))
+	if (reply.fd < 0)
 		return;
-	if (!bars[bar].base)
-		bars[bar].base = mmap(NULL, info.size, PROT_NONE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	area.size = info.size;
-	next = info.flags & VFIO_REGION_INFO_FLAG_CAPS ? info.cap_offset : 0;
-	while (next && next <= reply.size - sizeof(sparse)) {
-		memcpy(&sparse, reply.data + next, sizeof(sparse));
-		if (sparse.header.id == VFIO_REGION_INFO_CAP_SPARSE_MMAP)
-			break;
-		next = sparse.header.next;
-	}
-	if (!next)
-		map_area(bar, reply.fd, info.offset, &area);
-	for (i = 0; next && i < sparse.nr_areas && i < MAX_AREAS; i++) {
-		memcpy(&area, reply.data + next + sizeof(sparse) +
-		       i * sizeof(area), sizeof(area));
-		map_area(bar, reply.fd, info.offset, &area);
+	if (info.flags & VFIO_REGION_INFO_FLAG_MMAP) {
+		if (!bars[bar].base)
+			bars[bar].base = mmap(NULL, info.size, PROT_NONE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (bars[bar].base == MAP_FAILED)
+			bail_out("room for BAR%u, of 0x%llx bytes: %s", bar,
+				 (unsigned long long)info.size, strerror(errno));
+		all.size = info.size;
+		areas = find_areas(&reply, &info);
+		if (areas)
+			map_listed(bar, &reply, info.offset, areas);
+		else
+			map_area(bar, reply.fd, info.offset, &all);
 	}
 	close(reply.fd);
 }
@@ -395,6 +435,7 @@ static void learn_capacities(void)
 		bail_out("version %u.%u of the hardware interface; the suite knows %u.%u",
 			 version >> 16, version & 0xffff, MOOR_HW_VERSION_MAJOR,
 			 MOOR_HW_VERSION_MINOR);
+	dev.minor = version & 0xffff;
 	dev.features = reg_read64(MOOR_REG_FEATURES);
 	dev.page_sizes = reg_read64(MOOR_REG_PAGE_SIZES);
 	dev.nonce_bits = reg_read(MOOR_REG_MR_INDEX_BITS);
@@ -424,13 +465,20 @@ static void learn_capacities(void)
 	dev.max_filter = reg_read(MOOR_REG_MAX_FILTER);
 	dev.dm_offset = reg_read64(MOOR_REG_DM_OFFSET);
 	dev.dm_size = reg_read64(MOOR_REG_DM_SIZE);
+
+	/* A case says what is out of range; without these no case can run. */
+	if (!dev.num_vectors || !dev.db_pages || !dev.bar_size[MOOR_BAR_DB])
+		bail_out("NUM_VECTORS is %u, DB_PAGES %u, BAR4 has 0x%llx bytes: one is missing",
+			 dev.num_vectors, dev.db_pages,
+			 (unsigned long long)dev.bar_size[MOOR_BAR_DB]);
 }
 
-static void attach(void)
+static int attach(void)
 {
-	int err;
+	int err = vfio_user_connect(path);
 
-	vfio_user_connect(path);
+	if (err)
+		return err;
 	err = call_map(MEMORY_BASE, MEMORY_SIZE, 0, DMA_BOTH);
 	if (err)
 		bail_out("DMA_MAP of the memory: %s", strerror(err));
@@ -440,13 +488,18 @@ static void attach(void)
 	learn_interrupts();
 	bus_master(true);
 	learn_capacities();
+	return 0;
 }
 
 void device_attach(const char *socket_path)
 {
+	int err;
+
 	path = socket_path;
 	make_memory();
-	attach();
+	err = attach();
+	if (err)
+		bail_out("%s: %s; is there a device that listens?", path, strerror(err));
 }
 
 void device_detach(void)
@@ -454,9 +507,9 @@ void device_detach(void)
 	vfio_user_disconnect();
 }
 
-void device_reattach(void)
+bool device_reattach(void)
 {
 	num_changes = 0;
 	device_detach();
-	attach();
+	return !attach();
 }

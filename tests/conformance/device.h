@@ -30,6 +30,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
  */
 struct device {
 	uint64_t features;
+	uint32_t minor;			/* of VERSION */
 	uint64_t page_sizes;
 	uint64_t max_mr_size;
 	uint64_t dm_offset, dm_size;
@@ -48,8 +49,8 @@ extern struct device dev;
 void device_attach(const char *socket_path);
 void device_detach(void);
 
-/* Connects anew, as a second client after the first has gone. */
-void device_reattach(void);
+/* Connects anew, as a second client after the first has gone. Return: whether it may. */
+bool device_reattach(void);
 
 /* BAR0. */
 uint32_t reg_read(uint32_t offset);

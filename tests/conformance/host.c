@@ -110,14 +110,21 @@ bool same(uint64_t a, uint64_t b, uint64_t size)
 
 /* ---- the function ---- */
 
+void wait_ready(void)
+{
+	uint64_t began = now_ns();
+	bool ready = wait_until(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY);
+
+	if (!ready)
+		bail_out("STATUS.READY is clear %llu s after a reset", DUE_NS / 1000000000u);
+	expect(now_ns() - began < RESET_NS, "STATUS.READY has come after %llu ms (CTL-3)",
+	       (unsigned long long)(now_ns() - began) / 1000000u);
+}
+
 void host_reset(void)
 {
-	uint64_t end = now_ns() + RESET_NS;
-
 	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
-	while (!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY))
-		if (now_ns() > end)
-			bail_out("STATUS.READY is clear a second after a reset");
+	wait_ready();
 }
 
 void host_set_up_registers(unsigned int log_size)
@@ -354,6 +361,26 @@ void expect_event(uint8_t type, uint32_t number)
 		expect(eqe.type == type && eqe.number == number,
 		       "event 0x%02x of 0x%x where 0x%02x of 0x%x was due",
 		       eqe.type, eqe.number, type, number);
+}
+
+void expect_events_of(const struct due_event *due, unsigned int num)
+{
+	bool seen[MAX_DUE_EVENTS] = { false };
+	struct moor_eqe eqe;
+	unsigned int i, j;
+
+	need(num <= MAX_DUE_EVENTS, "the suite cannot wait for %u events", num);
+	for (i = 0; i < num && wait_event(MOOR_EQ_ASYNC, &eqe); i++) {
+		for (j = 0; j < num; j++)
+			if (!seen[j] && due[j].type == eqe.type && due[j].number == eqe.number)
+				break;
+		if (expect(j < num, "event 0x%02x of 0x%x, which is not due", eqe.type,
+			   eqe.number))
+			seen[j] = true;
+	}
+	for (j = 0; j < num; j++)
+		expect(seen[j], "event 0x%02x of 0x%x does not come", due[j].type,
+		       due[j].number);
 }
 
 void expect_no_event(uint32_t eqn)

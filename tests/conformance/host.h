@@ -22,8 +22,8 @@
 #define RING		(1u << LOG_RING)
 #define LOG_EQE		4u
 
-/* Limit of a wait, long enough for a slow machine. */
-#define DUE_NS		5000000000ull
+/* Limit of a wait: what a command may take, whatever the load (HWI CMD-36). */
+#define DUE_NS		10000000000ull
 #define WATCH_NS	5000000ull
 
 /* Waits for @condition; evaluates to its last value. */
@@ -66,8 +66,17 @@ static inline bool looked_enough(unsigned int seen, unsigned int wanted, uint64_
 /* Reset, rings, ENABLE; then EQs 0 and 2 and a GID. */
 void host_begin(void);
 
+/*
+ * Ends the case as one of what the device does not offer, unless it has a capacity, a
+ * field of struct device, of @least.
+ */
+#define at_least(capacity, least)	skip_below(#capacity, dev.capacity, least)
+
 /* Reset, nothing else: STATUS is READY. */
 void host_reset(void);
+
+/* Waits for READY behind a reset: till then other registers mean nothing (HWI CTL-12). */
+void wait_ready(void);
 
 /* Rings and ENABLE: STATUS.ENABLED, or else the case ends. */
 void host_enable(void);
@@ -145,6 +154,22 @@ bool wait_event(uint32_t eqn, struct moor_eqe *eqe);
 /* Expects this event as the next of EQ 0; or that none comes, after a settle(). */
 void expect_event(uint8_t type, uint32_t number);
 void expect_no_event(uint32_t eqn);
+
+/*
+ * expect_events({ type, number }, ...): expects exactly these as the next events of EQ 0.
+ * What one cause brings about has no order.
+ */
+struct due_event {
+	uint8_t type;
+	uint32_t number;
+};
+
+#define MAX_DUE_EVENTS	8
+#define expect_events(...)						\
+	expect_events_of((struct due_event[]){ __VA_ARGS__ },		\
+			 sizeof((struct due_event[]){ __VA_ARGS__ }) /	\
+			 sizeof(struct due_event))
+void expect_events_of(const struct due_event *due, unsigned int num);
 
 /* Consumes all events of an EQ. */
 void drop_events(uint32_t eqn);

@@ -19,8 +19,16 @@
 static char folder[40];
 static char socket_path[64], log_path[64];
 static pid_t nic;
+static bool ended;
 
-static void wait_ready(int fd, const char *program)
+/* Where the NIC has said why, if the suite ends before its end. */
+static void name_log(void)
+{
+	if (!ended)
+		printf("# the NIC's log: %s\n", log_path);
+}
+
+static void wait_started(int fd, const char *program)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	char text[16] = "";
@@ -74,6 +82,7 @@ const char *launch_nic(const char *program, char *const *options)
 	for (; *options && argc < MAX_ARGS - 1; options++)
 		argv[argc++] = *options;
 
+	atexit(name_log);
 	part(&suite, &device);
 	nic = fork();
 	if (nic < 0)
@@ -87,7 +96,7 @@ const char *launch_nic(const char *program, char *const *options)
 	}
 	sched_setaffinity(0, sizeof(suite), &suite);
 	close(pipes[1]);
-	wait_ready(pipes[0], program);
+	wait_started(pipes[0], program);
 	close(pipes[0]);
 	return socket_path;
 }
@@ -96,6 +105,7 @@ bool launch_end(void)
 {
 	int status;
 
+	ended = true;
 	kill(nic, SIGTERM);
 	while (waitpid(nic, &status, 0) < 0)
 		if (errno != EINTR)

@@ -21,15 +21,16 @@ static const char help[] =
 "\n"
 "  --socket PATH   the device that listens on this socket (vfio-user)\n"
 "  --nic PROGRAM   without --socket: the NIC to start (default: moor-nic)\n"
-"  --only TEXT     only cases whose name, chapter or rules contain TEXT\n"
+"  --only TEXT     only cases whose name, chapter or rules contain TEXT; if TEXT is the\n"
+"                  name of a rule, cases of this rule alone\n"
 "  --first         end with the first case that fails\n"
 "  --measure       measure the NIC alone instead: latencies, rates\n"
 "  --list          show the cases, with their rules\n"
 "  --help          show this\n"
 "\n"
 "What comes out is TAP, and then a table of the rules: what each was found to be,\n"
-"or why it cannot be seen. The status is 0 if no case failed, 1 if one did, and 3\n"
-"if the device could not be tested to the end.\n"
+"or why it cannot be seen. The status is 0 if no case failed, 1 if one did or there\n"
+"is none, and 3 if the device could not be tested to the end.\n"
 "\n"
 "  moor-conformance --socket /run/my-device\n"
 "  moor-conformance --only ACC- -- --strict\n";
@@ -102,6 +103,8 @@ int main(int argc, char **argv)
 		launched = true;
 	}
 
+	/* What a case has said is out, however the suite ends. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	/* Let short sleeps be short. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	device_attach(socket);

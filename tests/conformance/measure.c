@@ -107,8 +107,8 @@ static void command_latency(void)
 		uint64_t started = now_ns();
 
 		issue(&cmd, sizeof(cmd));
-		while (!poll_completion(&cpl))
-			;
+		if (!watch_until(poll_completion(&cpl)))
+			bail_out("no completion of a command");
 		ns[i] = now_ns() - started;
 	}
 	report("command (NOP)", ns, ROUNDS);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,8 +8,10 @@
 
 #include "host.h"
 #include "suite.h"
+#include "watchdog.h"
 
 #define ABOUT_SIZE	160
+#define NOT_OFFERED	"the device does not offer it"
 
 /* The document's rules: made from it when the suite is built. */
 static const struct rule {
@@ -40,8 +43,8 @@ static struct test_case *first_case, **last_case = &first_case;
 static struct test_case *current;
 static jmp_buf give_up;
 static unsigned int checks, failures;
-static bool skipped;
-static char topic[ABOUT_SIZE];
+static bool skipped, partial;
+static char topic[ABOUT_SIZE], why_skipped[ABOUT_SIZE];
 
 void register_case(struct test_case *c)
 {
@@ -97,12 +100,31 @@ bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
 	longjmp(give_up, 1);
 }
 
+static void __attribute__((noreturn)) skip(void)
+{
+	skipped = true;
+	longjmp(give_up, 1);
+}
+
 void skip_unless(bool offered)
 {
 	if (offered)
 		return;
-	skipped = true;
-	longjmp(give_up, 1);
+	skip();
+}
+
+void skip_below(const char *name, uint64_t found, uint64_t least)
+{
+	size_t i;
+
+	if (found >= least)
+		return;
+	snprintf(why_skipped, sizeof(why_skipped), "needs %s of %llu, this device has %llu", name,
+		 (unsigned long long)least, (unsigned long long)found);
+	/* The field of struct device is named after the register. */
+	for (i = strlen("needs "); i < strlen("needs ") + strlen(name); i++)
+		why_skipped[i] = (char)toupper(why_skipped[i]);
+	skip();
 }
 
 void bail_out(const char *fmt, ...)
@@ -116,8 +138,10 @@ void bail_out(const char *fmt, ...)
 	vprintf(fmt, args);
 	va_end(args);
 	putchar('\n');
+	partial = true;
+	suite_rule_table();
 	fflush(stdout);
-	exit(3);
+	exit(EXIT_UNTESTED);
 }
 
 /* ---- rules ---- */
@@ -187,36 +211,51 @@ static const char *result_of(const struct tally *t, const char *reason)
 	return reason ? "unseen" : "NO CASE";
 }
 
+/* How many rules there are of each kind; those that cannot be seen have no case. */
+struct sums {
+	unsigned int offered, tested, passed, failed, absent, hidden;
+};
+
+static void add(struct sums *sums, const struct tally *t, const char *reason)
+{
+	bool seen = t->passed || t->failed;
+
+	sums->hidden += reason && !t->cases;
+	sums->absent += t->absent && !seen;
+	sums->offered += seen || !(t->cases || reason);
+	sums->tested += seen;
+	sums->passed += t->passed && !t->failed;
+	sums->failed += t->failed != 0;
+}
+
 void suite_rule_table(void)
 {
-	unsigned int offered = 0, tested = 0, passed = 0, failed = 0;
-	unsigned int absent = 0, hidden = 0;
+	struct sums sums = { 0 };
 	size_t i;
 
 	printf("#\n# %-8s %5s %-12s what it says, or why it cannot be seen\n",
 	       "rule", "cases", "result");
 	for (i = 0; i < NUM_RULES; i++) {
 		const struct tally *t = &tally[i];
-		const char *reason = why_unseen(&rules[i]);
-		const char *text = rules[i].text;
-		bool seen = t->passed || t->failed;
+		const char *hidden = why_unseen(&rules[i]);
 
-		if (!t->cases && reason)
-			text = reason;
+		/* What has no case here may have one among those that have not run. */
+		if (partial && !t->cases)
+			continue;
 		printf("# %-8s %5u %-12s %s\n", rules[i].name, t->cases,
-		       result_of(t, reason), text);
-		hidden += reason && !t->cases;
-		absent += t->absent && !seen;
-		offered += seen || !(t->cases || reason);
-		tested += seen;
-		passed += t->passed && !t->failed;
-		failed += t->failed != 0;
+		       result_of(t, hidden), !t->cases && hidden ? hidden : rules[i].text);
+		add(&sums, t, hidden);
+	}
+	if (partial) {
+		printf("#\n# rules, of a part of the cases: %u passed, %u failed, %u are not offered\n",
+		       sums.passed, sums.failed, sums.absent);
+		return;
 	}
 	printf("#\n# %zu rules: %u cannot be seen from outside, %u are not offered\n",
-	       NUM_RULES, hidden, absent);
+	       NUM_RULES, sums.hidden, sums.absent);
 	printf("# rules: %u of %u that can be seen have a case (%.1f %%); %u passed, %u failed\n",
-	       tested, offered, offered ? 100.0 * tested / offered : 0, passed,
-	       failed);
+	       sums.tested, sums.offered,
+	       sums.offered ? 100.0 * sums.tested / sums.offered : 0, sums.passed, sums.failed);
 }
 
 /* ---- cases ---- */
@@ -233,8 +272,19 @@ static const char *chapter(const struct test_case *c)
 
 static bool is_wanted(const struct test_case *c, const char *only)
 {
-	return !only || strstr(c->name, only) || strstr(chapter(c), only) ||
-	       strstr(c->rules, only);
+	const char *list = c->rules, *name;
+	size_t len;
+
+	if (!only)
+		return true;
+	if (find_rule(only, strlen(only)) < 0)
+		return strstr(c->name, only) || strstr(chapter(c), only) ||
+		       strstr(c->rules, only);
+	/* RC-1 is not RC-10. */
+	while ((name = next_name(&list, &len)))
+		if (strlen(only) == len && !memcmp(name, only, len))
+			return true;
+	return false;
 }
 
 void suite_list_cases(void)
@@ -252,6 +302,7 @@ static enum outcome run_case(struct test_case *c)
 	skipped = false;
 	about(NULL);
 	current = c;
+	watchdog_start();
 	if (!setjmp(give_up)) {
 		host_begin();
 		c->run();
@@ -261,6 +312,7 @@ static enum outcome run_case(struct test_case *c)
 	about(NULL);
 	if (!setjmp(give_up))
 		dma_restore();
+	watchdog_stop();
 	current = NULL;
 	if (failures)
 		return FAILED;
@@ -272,6 +324,7 @@ bool suite_run(const char *only, bool till_failure)
 	unsigned int number = 0, passed = 0, failed = 0, absent = 0;
 	struct test_case *c;
 
+	partial = only;
 	printf("TAP version 13\n");
 	for (c = first_case; c; c = c->next) {
 		uint64_t started = now_ns();
@@ -279,22 +332,27 @@ bool suite_run(const char *only, bool till_failure)
 
 		if (!is_wanted(c, only))
 			continue;
+		strcpy(why_skipped, NOT_OFFERED);
 		outcome = !c->needs || c->needs & dev.features ? run_case(c) :
 								 ABSENT;
 		count_rules(c, outcome);
 		passed += outcome == PASSED;
 		failed += outcome == FAILED;
 		absent += outcome == ABSENT;
-		printf("%sok %u - %s: %s%s\n", outcome == FAILED ? "not " : "",
-		       ++number, chapter(c), c->name,
-		       outcome == ABSENT ? " # SKIP the device does not offer it" : "");
+		printf("%sok %u - %s: %s%s%s\n", outcome == FAILED ? "not " : "",
+		       ++number, chapter(c), c->name, outcome == ABSENT ? " # SKIP " : "",
+		       outcome == ABSENT ? why_skipped : "");
 		if (now_ns() - started > 1000000000u)
 			printf("# took %.1f s\n", (double)(now_ns() - started) / 1e9);
 		fflush(stdout);
-		if (failed && till_failure)
+		if (failed && till_failure) {
+			partial = true;
 			break;
+		}
 	}
 	printf("1..%u\n# cases: %u passed, %u failed, %u of what is not offered\n",
 	       number, passed, failed, absent);
-	return !failed && passed;
+	if (!number)
+		printf("# no case's name, chapter or rules contain \"%s\"; see --list\n", only);
+	return !failed && number;
 }

@@ -61,6 +61,9 @@ bool need_at(const char *file, int line, bool ok, const char *fmt, ...)
  */
 void skip_unless(bool offered);
 
+/* Likewise, unless @found of what @name names are @least. */
+void skip_below(const char *name, uint64_t found, uint64_t least);
+
 /* Sets the subject of the expectations that follow; NULL: none. */
 void about(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -105,23 +105,24 @@ int vfio_user_call(unsigned int command, const void *payload, size_t size,
 	return header.flags & VFIO_USER_FLAG_ERROR ? (int)header.error : 0;
 }
 
-void vfio_user_connect(const char *path)
+int vfio_user_connect(const char *path)
 {
 	struct {
 		struct vfio_user_version version;
 		char capabilities[64];
 	} hello = { .capabilities = "{\"capabilities\":{\"max_msg_fds\":1}}" };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct vfio_user_reply reply;
+	struct vfio_user_reply reply = { .size = 0 };
 	const char *limit;
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		bail_out("%s: longer than the path of a socket can be", path);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof(address)))
-		bail_out("%s: %s; is there a device that listens?", path,
-			 strerror(errno));
+	if (sock < 0)
+		bail_out("socket: %s", strerror(errno));
+	if (connect(sock, (struct sockaddr *)&address, sizeof(address)))
+		return errno;
 	if (vfio_user_call(VFIO_USER_VERSION, &hello, sizeof(hello.version) +
 			   strlen(hello.capabilities) + 1, NULL, 0, &reply))
 		bail_out("the server does not speak version 0.0 of vfio-user");
@@ -133,6 +134,7 @@ void vfio_user_connect(const char *path)
 	max_fds = limit ? (unsigned int)atoi(limit + 14) : 1;
 	if (max_fds < 1 || max_fds > MOST_FDS)
 		max_fds = max_fds < 1 ? 1 : MOST_FDS;
+	return 0;
 }
 
 void vfio_user_disconnect(void)

@@ -69,8 +69,11 @@ struct vfio_user_reply {
 	int fd;			/* that came with the reply, or -1: the caller closes it */
 };
 
-/* Connects and agrees on a version; a failure ends the program. */
-void vfio_user_connect(const char *path);
+/*
+ * Connects and agrees on a version. Return: 0, or the errno of one that nobody takes; any
+ * other failure ends the program.
+ */
+int vfio_user_connect(const char *path);
 void vfio_user_disconnect(void);
 
 /* Return: how many files one message may carry. */
