@@ -13,7 +13,7 @@
 #define ABOUT_SIZE	160
 #define NOT_OFFERED	"the device does not offer it"
 
-/* The document's rules: made from it when the suite is built. */
+/* The documents' rules: made from it when the suite is built. */
 static const struct rule {
 	const char *name;
 	char binds;			/* D, d or S */
@@ -33,6 +33,15 @@ static const struct {
 #define UNSEEN(rule_name, why) { rule_name, why },
 #include "unseen.inc"
 #undef UNSEEN
+};
+
+/* Rules that are layouts, and for each the rule that cannot be kept without it. */
+static const struct {
+	const char *name, *rule;
+} layouts[] = {
+#define LAYOUT(layout, of) { layout, of },
+#include "layouts.inc"
+#undef LAYOUT
 };
 
 static struct tally {
@@ -186,6 +195,19 @@ static void count_rules(const struct test_case *c, enum outcome outcome)
 	}
 }
 
+static void count_layouts(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+		int name = find_rule(layouts[i].name, strlen(layouts[i].name));
+		int rule = find_rule(layouts[i].rule, strlen(layouts[i].rule));
+
+		if (name >= 0 && rule >= 0)
+			tally[name] = tally[rule];
+	}
+}
+
 static const char *why_unseen(const struct rule *rule)
 {
 	size_t i;
@@ -233,6 +255,7 @@ void suite_rule_table(void)
 	struct sums sums = { 0 };
 	size_t i;
 
+	count_layouts();
 	printf("#\n# %-8s %5s %-12s what it says, or why it cannot be seen\n",
 	       "rule", "cases", "result");
 	for (i = 0; i < NUM_RULES; i++) {
