@@ -12,12 +12,15 @@ import subprocess
 from .tree import TOP, place
 
 CAUGHT, SURVIVED, HUNG, BROKEN = "caught", "survived", "hung", "error"
+# Of what the document permits: no case complains, or one does.
+PASSED, BLAMED = "passed", "blamed"
 Outcome = collections.namedtuple("Outcome", "result detail")
 
 # The sources that decide how a suite of a kind ends: beginnings of paths.
 SOURCES = {
     "model": ("include/", "model/", "model/test/unit/guest", "model/test/{test}.", "model/test/unit/{test}."),
     "conformance": ("include/", "model/", "tests/conformance/"),
+    "allowed": ("include/", "model/", "tests/conformance/"),
     "kunit": ("drivers/", "include/", "kunit/", "scripts/kunit", "tests/kernel/"),
     "guest": ("drivers/", "include/", "model/", "provider/", "tests/Makefile", "tests/guest/lib/", "tests/kernels/",
               "tests/run-guest"),

@@ -6,7 +6,8 @@ import re
 
 from .tree import Broken, TOP
 
-KINDS = ("model", "kunit", "guest", "host", "conformance")
+# Those of kind "allowed" are no mistakes: the document permits them, so that no case may fail.
+KINDS = ("model", "kunit", "guest", "host", "conformance", "allowed")
 MUTABLE = ("drivers/", "include/", "model/", "provider/")
 Edit = collections.namedtuple("Edit", "path scope old new")
 
@@ -49,7 +50,10 @@ class Mutant:
         kind = self.suite.split()[0] if self.suite else ""
         if not self.what or kind not in KINDS or len(self.suite.split()) < 2 or not self.edits:
             raise Broken(f"{self.name}.mutant: What, Suite or the replacements are missing or wrong")
-        if self.expect not in ("", "hang"):
+        if kind == "allowed":
+            if not self.rule or not re.fullmatch(r"(\d+ skipped)?", self.expect):
+                raise Broken(f"{self.name}.mutant: the Rule that allows it is missing, or Expect is not 'N skipped'")
+        elif self.expect not in ("", "hang"):
             raise Broken(f"{self.name}.mutant: Expect: {self.expect}: only a hang can be announced")
         for edit in self.edits:
             if not edit.path or not edit.path.startswith(MUTABLE) or not edit.old:
@@ -59,7 +63,12 @@ class Mutant:
     @property
     def shows_outside(self):
         """Can the mistake be seen from outside of the device?"""
-        return bool(self.rule) and not self.rule.startswith("inside:")
+        return not self.is_allowed and bool(self.rule) and not self.rule.startswith("inside:")
+
+    @property
+    def is_allowed(self):
+        """Is it no mistake, but what the document permits?"""
+        return self.kind == "allowed"
 
     @property
     def kind(self):

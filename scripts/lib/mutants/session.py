@@ -6,7 +6,7 @@ import re
 import time
 
 from . import guest
-from .known import BROKEN, CAUGHT, HUNG, SURVIVED, Known, Outcome, folder_and_test, suite_key
+from .known import BLAMED, BROKEN, CAUGHT, HUNG, PASSED, SURVIVED, Known, Outcome, folder_and_test, suite_key
 from .mutant import KINDS
 from .suites import attempt
 from .tree import Broken, Copy, new_log, read_sources
@@ -21,6 +21,8 @@ class Session:
         self.known = Known(options.again)
         self.named = set(options.names)
         self.mutants = mutants
+        # Cases that pass without any mutant, of the suite of those that are allowed.
+        self.passes = 0
         self.rows = []
 
     def baseline(self, suites):
@@ -50,6 +52,9 @@ class Session:
             for suite, outcome in zip(group, outcomes):
                 found[suite] = (outcome, time.monotonic() - started)
                 self.known.put(f"suite {suite}", keys[suite], *found[suite])
+        for suite, (outcome, _) in found.items():
+            if suite.split()[0] == "allowed" and outcome.result == SURVIVED:
+                self.passes = int(outcome.detail.split()[0])
         return {suite: "" if outcome.result == SURVIVED else f"{outcome.result}: {outcome.detail}"
                 for suite, (outcome, _) in found.items()}
 
@@ -66,7 +71,20 @@ class Session:
             outcome = Outcome(CAUGHT, "hangs, as announced")
         elif outcome.result == HUNG:
             outcome = Outcome(HUNG, "a time-out that was not announced")
+        if mutant.is_allowed:
+            outcome = self.judge_allowed(mutant, outcome)
         return outcome, time.monotonic() - started
+
+    def judge_allowed(self, mutant, outcome):
+        """Turns the result round; what is skipped instead tests nothing."""
+        if outcome.result == CAUGHT:
+            return Outcome(BLAMED, outcome.detail)
+        if outcome.result != SURVIVED:
+            return outcome
+        skipped = self.passes - int(outcome.detail.split()[0])
+        if skipped > int(mutant.expect.partition(" ")[0] or 0):
+            return Outcome(BLAMED, f"{skipped} cases are skipped")
+        return Outcome(PASSED, outcome.detail)
 
     def run(self):
         """Runs everything, one kind of suites after the other."""
@@ -101,6 +119,8 @@ class Session:
         number = len(self.rows) + 1
         if outcome.result == CAUGHT:
             print(f"ok {number} - {mutant.name} caught by {mutant.suite}: {outcome.detail}{remark}", flush=True)
+        elif outcome.result == PASSED:
+            print(f"ok {number} - {mutant.name} is allowed: {outcome.detail}{remark}", flush=True)
         else:
             print(f"not ok {number} - {mutant.name} {outcome.result}, {mutant.suite}{': ' if outcome.detail else ''}"
                   f"{outcome.detail}{remark}\n# {mutant.what}", flush=True)
@@ -112,6 +132,9 @@ class Session:
         for mutant, outcome, seconds in sorted(self.rows, key=lambda row: row[0].name):
             print(f"# {mutant.name:<28} {outcome.result:<9} {seconds:5.0f}  {mutant.suite:<34} {outcome.detail[:70]}")
         counts = collections.Counter(outcome.result for _, outcome, _ in self.rows)
-        print(f"#\n# {len(self.rows)} mutants: {counts[CAUGHT]} caught, {counts[SURVIVED]} survived, "
+        allowed = sum(mutant.is_allowed for mutant, _, _ in self.rows)
+        print(f"#\n# {len(self.rows) - allowed} mutants: {counts[CAUGHT]} caught, {counts[SURVIVED]} survived, "
               f"{counts[HUNG]} hung, {counts[BROKEN]} errors; {sum(row[2] for row in self.rows):.0f} s", flush=True)
-        return counts[CAUGHT] == len(self.rows) > 0
+        if allowed:
+            print(f"# {allowed} that the document permits: {counts[PASSED]} passed, {counts[BLAMED]} blamed", flush=True)
+        return counts[CAUGHT] + counts[PASSED] == len(self.rows) > 0
