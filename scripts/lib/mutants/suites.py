@@ -49,22 +49,25 @@ def run_model(words, log):
     return Outcome(SURVIVED, "")
 
 
-def conformance(kind, log, *options):
-    """The conformance suite, with options of it and of the NIC. Returns status and output."""
+def build_conformance(log):
+    """Builds the conformance suite and a NIC for it. Returns a function that runs it with
+    options of the two: status and output."""
     nic, suite = f"{place.tree}/build/model/san/moor-nic", f"{place.tree}/build/tests/conformance/moor-conformance"
     make(log, "model", nic)
     make(log, "tests/conformance", suite)
-    return run(log, ["scripts/in-root", "--", "timeout", str(SUITE_SECONDS[kind]), suite, "--nic", nic, *options],
-               env=dict(os.environ, ASAN_OPTIONS="abort_on_error=1:detect_leaks=1"))
+    environment = dict(os.environ, ASAN_OPTIONS="abort_on_error=1:detect_leaks=1")
+    return lambda kind, *options: run(log, ["scripts/in-root", "--", "timeout", str(SUITE_SECONDS[kind]), suite,
+                                            "--nic", nic, *options], env=environment)
 
 
 def run_conformance(_words, log):
     """The conformance suite up to the first failing case: on a strict NIC, on one that
     writes late, and on NICs that lack features."""
+    conformance = build_conformance(log)
     with open(f"{place.tree}/tests/conformance/lesser", encoding="ascii") as file:
         lesser = [[f"--without={line.strip()}"] for line in file if not line.startswith("#")]
     for options in ([], ["--strict"], ["--trap-bar2"], *lesser):
-        status, output = conformance("conformance", log, "--first", "--", *options)
+        status, output = conformance("conformance", "--first", "--", *options)
         failed = re.search(r"^not ok \d+ - (.*)$|^(Bail out!.*)$", output, re.MULTILINE)
         if status == 124 and not failed:
             return Outcome(HUNG, "time-out")
@@ -76,7 +79,7 @@ def run_conformance(_words, log):
 
 def run_allowed(_words, log):
     """All of the conformance suite: what fails, or how many cases pass."""
-    status, output = conformance("allowed", log)
+    status, output = build_conformance(log)("allowed")
     failed = re.findall(r"^not ok \d+ - (.*)$|^(Bail out!.*)$", output, re.MULTILINE)
     if status == 124 and not failed:
         return Outcome(HUNG, "time-out")
