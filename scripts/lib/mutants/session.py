@@ -136,5 +136,6 @@ class Session:
         print(f"#\n# {len(self.rows) - allowed} mutants: {counts[CAUGHT]} caught, {counts[SURVIVED]} survived, "
               f"{counts[HUNG]} hung, {counts[BROKEN]} errors; {sum(row[2] for row in self.rows):.0f} s", flush=True)
         if allowed:
-            print(f"# {allowed} that the document permits: {counts[PASSED]} passed, {counts[BLAMED]} blamed", flush=True)
+            print(f"# {allowed} that the document permits: {counts[PASSED]} passed, {counts[BLAMED]} blamed",
+                  flush=True)
         return counts[CAUGHT] + counts[PASSED] == len(self.rows) > 0
