@@ -16,6 +16,7 @@
 #define MAX_VECTORS	2048
 #define MAX_AREAS	8
 #define MAX_CHANGES	4096
+#define READY_NS	10000000000ull
 #define CONFIG		VFIO_PCI_CONFIG_REGION_INDEX
 
 struct device dev;
@@ -424,6 +425,18 @@ static void learn_interrupts(void)
 
 /* ---- all of it ---- */
 
+/* What was before is not known (CTL-20), and till READY other registers are not good (CTL-12). */
+static void reset_first(void)
+{
+	uint64_t end = now_ns() + READY_NS;
+
+	reg_write(MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	while (!(reg_read(MOOR_REG_STATUS) & MOOR_STATUS_READY))
+		if (now_ns() > end)
+			bail_out("STATUS is 0x%x %llu s after a reset: READY is clear",
+				 reg_read(MOOR_REG_STATUS), READY_NS / 1000000000u);
+}
+
 static void learn_capacities(void)
 {
 	uint32_t magic = reg_read(MOOR_REG_MAGIC), version;
@@ -436,6 +449,7 @@ static void learn_capacities(void)
 			 version >> 16, version & 0xffff, MOOR_HW_VERSION_MAJOR,
 			 MOOR_HW_VERSION_MINOR);
 	dev.minor = version & 0xffff;
+	reset_first();
 	dev.features = reg_read64(MOOR_REG_FEATURES);
 	dev.page_sizes = reg_read64(MOOR_REG_PAGE_SIZES);
 	dev.nonce_bits = reg_read(MOOR_REG_MR_INDEX_BITS);
