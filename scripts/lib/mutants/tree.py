@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
-COPIED = ("Documentation/hardware-interface.rst", "Kbuild", "Makefile", "drivers", "include", "kunit", "model",
-          "provider", "scripts", "tests")
+COPIED = ("Documentation/hardware-interface.rst", "Documentation/hardware-layouts.rst", "Kbuild",
+          "Makefile", "drivers", "include", "kunit", "model", "provider", "scripts", "tests")
 
 
 class Place:
