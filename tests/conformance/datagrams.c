@@ -23,6 +23,7 @@ void set_gid(unsigned int index, uint8_t type, const uint8_t *gid, uint16_t vlan
 		.smac = { 2, 0, 0, 0, 7, (uint8_t)index },
 	};
 
+	at_least(max_gid, index + 1);
 	memcpy(cmd.gid, gid, sizeof(cmd.gid));
 	must(cmd);
 }
@@ -50,11 +51,14 @@ void make_datagrams(struct datagrams *d)
 {
 	unsigned int i;
 
-	need(dev.max_gid > IPV4_INDEX, "three GIDs are needed");
+	at_least(max_cq, UD_QPS);
+	at_least(max_mr_size, BUF);
 	memset(d, 0, sizeof(*d));
 	set_gid(GID_INDEX, MOOR_GID_ROCE_V2, gids[GID_INDEX], MOOR_GID_NO_VLAN);
-	set_gid(V1_INDEX, MOOR_GID_ROCE_V1, gids[V1_INDEX], 0x123);
-	set_gid(IPV4_INDEX, MOOR_GID_ROCE_V2, gids[IPV4_INDEX], MOOR_GID_NO_VLAN);
+	if (dev.max_gid > V1_INDEX)
+		set_gid(V1_INDEX, MOOR_GID_ROCE_V1, gids[V1_INDEX], 0x123);
+	if (dev.max_gid > IPV4_INDEX)
+		set_gid(IPV4_INDEX, MOOR_GID_ROCE_V2, gids[IPV4_INDEX], MOOR_GID_NO_VLAN);
 	for (i = 0; i < UD_QPS; i++) {
 		make_cq(&d->cq[i], i, LOG_DEPTH + 1);
 		make_ud_qp(&d->qp[i], &d->cq[i]);

@@ -24,7 +24,10 @@ struct datagrams {
 	struct moor_wqe_ud to;	/* QP 1 */
 };
 
-/* Makes the QPs, in RTS, each with a CQ, a buffer, and QKEY; sets the three GIDs. */
+/*
+ * Makes the QPs, in RTS, each with a CQ, a buffer, and QKEY; sets the three GIDs, as far as
+ * the device has room for them.
+ */
 void make_datagrams(struct datagrams *d);
 void make_ud_qp(struct qp *qp, const struct cq *cq);
 void start_ud_qp(const struct qp *qp, uint32_t qkey);

@@ -7,9 +7,21 @@
 static uint32_t take_srqn(void)
 {
 	static uint32_t next;
-	uint32_t index = next++ & ((1u << dev.srq_index_bits) - 1);
+	uint32_t num = 1u << dev.srq_index_bits, i;
 
-	return (index | 0x3u << dev.srq_index_bits) & 0xffffff;
+	for (i = 0; i < num; i++) {
+		struct moor_cmd_query_srq cmd = {
+			.hdr.opcode = MOOR_CMD_QUERY_SRQ,
+			.srqn = ((next++ & (num - 1)) | 0x3u << dev.srq_index_bits) &
+				0xffffff,
+		};
+
+		/* Of few numbers this one may be in use still. */
+		if (num > SMALL_NUMBER || do_command(cmd))
+			return cmd.srqn;
+	}
+	at_least(srq_index_bits, dev.srq_index_bits + 1);
+	return 0;
 }
 
 struct moor_cmd_create_srq srq_command(struct srq *srq)
@@ -57,19 +69,34 @@ struct moor_cpl_query_srq query_srq(const struct srq *srq)
 	return out;
 }
 
-void put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
-		unsigned int num_sge)
+/* As for other queues: a case that posts more than a small ring holds is not for it. */
+static void make_room(struct srq *srq)
 {
-	uint32_t slot = srq->producer++ & ((1u << srq->log_depth) - 1);
-	uint8_t *wqe = at(srq->ring + ((uint64_t)slot << srq->log_stride));
+	if (srq->producer - srq->taken < 1u << srq->log_depth)
+		return;
+	srq->taken = query_srq(srq).consumer;
+	if (srq->producer - srq->taken >= 1u << srq->log_depth)
+		at_least(max_log_wqe, srq->log_depth + 1);
+}
+
+struct moor_rq_wqe *put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
+			       unsigned int num_sge)
+{
 	struct moor_rq_wqe head = {
 		.wr_id = wr_id, .num_sge = (uint8_t)num_sge,
 	};
+	uint32_t slot;
+	uint8_t *wqe;
 
+	at_least(max_sge, num_sge);
+	make_room(srq);
+	slot = srq->producer++ & ((1u << srq->log_depth) - 1);
+	wqe = at(srq->ring + ((uint64_t)slot << srq->log_stride));
 	memset(wqe, 0xa5, 1u << srq->log_stride);
 	memcpy(wqe, &head, sizeof(head));
 	if (num_sge)
 		memcpy(wqe + sizeof(head), sge, num_sge * sizeof(*sge));
+	return (struct moor_rq_wqe *)wqe;
 }
 
 /* As for receive queues, there is no kick. */
@@ -113,6 +140,8 @@ void make_sharing(struct sharing *s, uint8_t type)
 {
 	unsigned int i;
 
+	at_least(max_cq, 4);
+	at_least(max_mr_size, BUF);
 	memset(s, 0, sizeof(*s));
 	make_srq(&s->srq);
 	for (i = 0; i < 2; i++) {
@@ -158,11 +187,8 @@ void abandon_shared(struct sharing *s, unsigned int i)
 	uint32_t torn = make_torn_mr(true, take(2 * PAGE));
 
 	post_send(&s->sender[i], (struct send_wr){
-		.opcode = MOOR_WQE_SEND, .wr_id = 0xab, .num_sge = 2, .sge = {
-			{ .addr = s->buf, .length = 64, .lkey = s->key },
-			{ .addr = TORN_IOVA + 2 * PAGE, .length = 64,
-			  .lkey = torn },
-		},
+		.opcode = MOOR_WQE_SEND, .wr_id = 0xab,
+		SGE(TORN_IOVA + 2 * PAGE - 64, 128, torn),
 	});
 	expect_cqe(&s->send_cq[i], 0xab, MOOR_WC_LOC_PROT_ERR,
 		   MOOR_SYN_TRANSLATION);

@@ -12,6 +12,7 @@ struct srq {
 	unsigned int log_depth, log_stride;
 	uint64_t ring;
 	uint32_t producer;
+	uint32_t taken;			/* so many at least, of a small ring */
 };
 
 /* The command that creates @srq, with a new ring; to be sent, or changed before. */
@@ -20,9 +21,9 @@ void make_srq(struct srq *srq);
 uint8_t modify_srq(const struct srq *srq, uint32_t mask, uint32_t limit);
 struct moor_cpl_query_srq query_srq(const struct srq *srq);
 
-/* Writes a WQE into the next slot, without ringing. */
-void put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
-		unsigned int num_sge);
+/* Writes a WQE into the next slot, without ringing. Return: the WQE. */
+struct moor_rq_wqe *put_shared(struct srq *srq, uint64_t wr_id, const struct moor_sge *sge,
+			       unsigned int num_sge);
 void ring_shared(const struct srq *srq);
 void post_shared(struct srq *srq, uint64_t wr_id, uint64_t addr, uint32_t len,
 		 uint32_t lkey);

@@ -314,6 +314,8 @@ TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do o
 	struct moor_cqe cqe;
 	struct pair p;
 
+	at_least(max_log_wqe, 1);
+	at_least(max_log_cqe, 2);
 	make_pair(&p);
 	*word(&p, 1, 0) = 0;
 	for (round = 0; round < 60 || !looked_enough(changes, 5000, began); round++) {
@@ -363,6 +365,8 @@ TEST_CASE(word_and_atomics, "no atomic of another QP undoes it, nor it a half of
 	struct pair p;
 
 	skip_unless(dev.features & MOOR_FEATURE_ATOMIC_WRITE);
+	at_least(max_log_wqe, 1);
+	at_least(max_log_cqe, 2);
 	make_pair(&p);
 	*word(&p, 1, 0) = 0;
 	for (round = 0; round < 60; round++) {

@@ -210,7 +210,7 @@ TEST_CASE(drained, "SQ_DRAINED: in SQD, when notification was asked for",
 TEST_CASE(fatal_queue, "QP_FATAL: a producer index that makes no sense",
 	  "EV-7 EV-19 WQ-5", 0)
 {
-	static const uint32_t beyond[] = { DEPTH + 1, DEPTH + 100, 1u << 31 };
+	const uint32_t beyond[] = { DEPTH + 1, DEPTH + 100, 1u << 31 };
 	struct pair p;
 	unsigned int i;
 

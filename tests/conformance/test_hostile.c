@@ -164,7 +164,7 @@ TEST_CASE(garbage_wqes, "garbage in work queues", "ERR-6 ERR-7 ERR-9 WQ-8 RC-13"
 	for (i = 1; i <= STEPS / 10; i++) {
 		struct send_wr wr = {
 			.opcode = (uint8_t)(below(8) ? below(14) : any()),
-			.flags = below(16), .num_sge = below(5),
+			.flags = AS_IT_IS | below(16), .num_sge = below(5),
 			.inv_key = below(2) ? p.key[below(2)] : any(),
 			.rkey = below(4) ? p.key[1] : (uint32_t)odd_number(),
 			.remote = below(4) ? p.buf[1] + below(BUF) : odd_number(),

@@ -389,6 +389,8 @@ TEST_CASE(relaxed_rings, "the flag: a CQE and an event stay where data was writt
 	unsigned int round;
 	struct pair p;
 
+	at_least(max_log_wqe, 2);
+	at_least(max_log_cqe, 3);
 	relax(&p);
 	for (round = 0; round < 8; round++) {
 		cqe = at(p.cq[0].ring + round * sizeof(*cqe));

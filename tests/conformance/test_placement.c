@@ -90,13 +90,14 @@ TEST_CASE(among_reads, "behind long READs: no more at once than there may be, an
 	static const uint8_t kinds[] = { MOOR_WQE_READ, MOOR_WQE_ATOMIC_WRITE,
 					 MOOR_WQE_FLUSH, MOOR_WQE_FLUSH,
 					 MOOR_WQE_ATOMIC_WRITE };
-	const uint32_t len = dev.max_msg_size < LONG ? dev.max_msg_size : LONG;
+	const uint32_t len = longest(LONG);
 	uint64_t from = take_filled(len, 4), to = take(TURNS * len);
 	uint32_t from_key = make_mr(PD, RIGHTS, from, len);
 	uint32_t to_key = make_mr(PD, RIGHTS, to, TURNS * len);
 	uint32_t key, most, psn, i, n = 0;
 	struct pair p;
 
+	at_least(max_mr_size, TURNS * len);
 	make_pair(&p);
 	key = make_mr(PD, RIGHTS, p.buf[1], BUF);
 	for (most = 1; most <= 4 && most <= dev.max_rd_atomic; most++) {
@@ -192,7 +193,7 @@ TEST_CASE(among_all, "among messages of every kind they take effect in order", "
 TEST_CASE(fenced, "FENCE: an ATOMIC_WRITE waits for the READ before it", "MPE-1 WQ-7 WQ-14",
 	  HAS(ATOMIC_WRITE))
 {
-	const uint32_t len = dev.max_msg_size < LONG ? dev.max_msg_size : LONG;
+	const uint32_t len = longest(LONG);
 	uint64_t from = take_filled(len, 4), to = take(len);
 	uint32_t from_key = make_mr(PD, RIGHTS, from, len);
 	uint32_t to_key = make_mr(PD, RIGHTS, to, len);

@@ -167,7 +167,7 @@ TEST_CASE(relaxed_word, "the flag: nothing passes an ATOMIC_WRITE, whatever its 
 TEST_CASE(relaxed_flush_word, "the flag: a FLUSH is done before an ATOMIC_WRITE behind it is",
 	  "MPE-9 MPE-4", HAS(ATOMIC_WRITE))
 {
-	const uint32_t len = dev.max_msg_size < LONG ? dev.max_msg_size : LONG;
+	const uint32_t len = longest(LONG);
 	uint64_t from = take_filled(len, 4), to = take(len);
 	uint32_t from_key = make_mr(PD, RIGHTS, from, len);
 	uint32_t to_key = make_mr(PD, RIGHTS, to, len);

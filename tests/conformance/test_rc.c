@@ -19,6 +19,8 @@ TEST_CASE(send, "SEND, of every length", "RC-1 RC-15 ORD-1", 0)
 	for (i = 0; i < NUM_LENGTHS; i++) {
 		uint32_t len = lengths[i];
 
+		if (len > dev.max_msg_size)
+			break;
 		about("%u bytes", len);
 		fill(p.buf[0], BUF, i + 10);
 		memset(at(p.buf[1]), 0, BUF);
@@ -96,6 +98,8 @@ TEST_CASE(write_read, "WRITE and READ, of every length and alignment",
 			uint32_t len = lengths[i] > 16 ? lengths[i] - 16 :
 							 lengths[i];
 
+			if (len > dev.max_msg_size)
+				break;
 			about("%u bytes, %u", len, shift);
 			fill(p.buf[0], BUF, i);
 			memset(at(p.buf[1]), 0, BUF);
@@ -122,7 +126,7 @@ TEST_CASE(write_read, "WRITE and READ, of every length and alignment",
 TEST_CASE(itself, "a QP that is connected to itself: what is long, with no time-out to help",
 	  "RC-33 RC-1 ERR-9", 0)
 {
-	const uint32_t len = 1u << 20;
+	const uint32_t len = longest(1u << 20);
 	uint64_t from = take_filled(len, 1), to = take(len);
 	uint32_t from_key = make_mr(PD, ALL_RIGHTS, from, len);
 	uint32_t to_key = make_mr(PD, ALL_RIGHTS, to, len);
@@ -194,6 +198,8 @@ TEST_CASE(atomic_alone, "atomics of two QPs on one word are all done", "RC-37 RC
 	uint64_t *word;
 	struct pair p;
 
+	at_least(max_log_wqe, 1);
+	at_least(max_log_cqe, 2);
 	make_pair(&p);
 	word = at(p.buf[1] + 64);
 	*word = 0;
@@ -337,32 +343,37 @@ TEST_CASE(path_mtus, "every path MTU", "QP-2 RC-14", 0)
 
 TEST_CASE(many_pairs, "many QPs at once, each with its own data", "RC-1 RC-19", 0)
 {
-	enum { PAIRS = 12, EACH = 8 };
-	struct qp qp[2 * PAIRS];
+	enum { MOST_PAIRS = 12, EACH = 8 };
+	unsigned int num = 1u << dev.qp_index_bits;
+	const unsigned int pairs = num / 2 < MOST_PAIRS ? num / 2 : MOST_PAIRS;
+	struct qp qp[2 * MOST_PAIRS];
 	struct cq cq;
 	uint64_t from, to;
 	uint32_t key;
 	unsigned int i, j;
 
+	at_least(max_log_wqe, 3);
+	at_least(max_log_cqe, 7);
+	at_least(max_mr_size, 2 * pairs * PAGE);
 	make_cq(&cq, 0, 8);
-	from = take(PAIRS * PAGE);
-	to = take(PAIRS * PAGE);
-	for (i = 0; i < PAIRS; i++)
+	from = take(pairs * PAGE);
+	to = take(pairs * PAGE);
+	for (i = 0; i < pairs; i++)
 		fill(from + i * PAGE, PAGE, i * 11);
-	key = make_mr(PD, ALL_RIGHTS, from, to + PAIRS * PAGE - from);
-	for (i = 0; i < 2 * PAIRS; i++)
+	key = make_mr(PD, ALL_RIGHTS, from, to + pairs * PAGE - from);
+	for (i = 0; i < 2 * pairs; i++)
 		make_qp(&qp[i], &cq, &cq);
-	for (i = 0; i < 2 * PAIRS; i++)
+	for (i = 0; i < 2 * pairs; i++)
 		connect_qp(&qp[i], qp[i ^ 1].qpn);
 	for (j = 0; j < EACH; j++)
-		for (i = 0; i < PAIRS; i++)
+		for (i = 0; i < pairs; i++)
 			post_send(&qp[2 * i], (struct send_wr){
 				.opcode = MOOR_WQE_WRITE, .rkey = key,
 				.remote = to + i * PAGE + j * 512,
 				SGE(from + i * PAGE + j * 512, 512, key),
 			});
-	for (i = 0; i < PAIRS * EACH; i++)
+	for (i = 0; i < pairs * EACH; i++)
 		expect_cqe(&cq, 0, MOOR_WC_SUCCESS, 0);
-	for (i = 0; i < PAIRS; i++)
+	for (i = 0; i < pairs; i++)
 		expect(is_filled(to + i * PAGE, PAGE, i * 11), "pair %u", i);
 }

@@ -12,27 +12,6 @@ static struct send_wr send_of(const struct pair *p, uint32_t len)
 	};
 }
 
-static void connect_with(struct pair *p, uint8_t rnr_timer, uint8_t rnr_retry,
-			 uint8_t timeout, uint8_t retry_cnt)
-{
-	unsigned int i;
-
-	reset_qp(&p->qp[0]);
-	reset_qp(&p->qp[1]);
-	for (i = 0; i < 2; i++) {
-		struct moor_cmd_modify_qp rtr = to_rtr(p->qp[!i].qpn);
-		struct moor_cmd_modify_qp rts = to_rts();
-
-		must_modify(&p->qp[i], to_init());
-		rtr.min_rnr_timer = rnr_timer;
-		must_modify(&p->qp[i], rtr);
-		rts.rnr_retry = rnr_retry;
-		rts.timeout = timeout;
-		rts.retry_cnt = retry_cnt;
-		must_modify(&p->qp[i], rts);
-	}
-}
-
 TEST_CASE(rnr, "no receive: retried after min_rnr_timer, rnr_retry times",
 	  "RC-10 RC-36 REV-6", 0)
 {
@@ -83,7 +62,7 @@ TEST_CASE(rnr_ends, "a receive that comes while it is retried is taken", "RC-10"
 TEST_CASE(rnr_behind, "no receive for what follows a long READ: retry_cnt is not for that",
 	  "RC-10 RC-36", 0)
 {
-	const uint32_t len = 1u << 20;
+	const uint32_t len = longest(1u << 20);
 	uint64_t big = take(len);
 	uint32_t key = make_mr(PD, ALL_RIGHTS, big, len), i;
 	struct pair p;
@@ -504,13 +483,13 @@ TEST_CASE(send_again, "a SEND or WRITE that comes again is acknowledged, and not
 
 TEST_CASE(reads_at_once, "no more READs at once than max_rd_atomic", "RC-40", 0)
 {
-	const uint32_t len = dev.max_msg_size < 1u << 20 ? dev.max_msg_size :
-							    1u << 20;
+	const uint32_t len = longest(1u << 20);
 	uint32_t key_from, key_to;
 	uint64_t from, to;
 	unsigned int i;
 	struct pair p;
 
+	at_least(max_mr_size, 8 * len);
 	make_pair(&p);
 	from = take_filled(len, 4);
 	to = take(8 * len);

@@ -200,6 +200,8 @@ TEST_CASE(srq_full_ring, "a ring that is posted whole, and once more while WQEs 
 	struct sharing s;
 	unsigned int n;
 
+	at_least(max_log_wqe, 1);
+	at_least(max_log_cqe, 2);
 	make_sharing(&s, MOOR_QP_RC);
 	for (n = 0; n < DEPTH; n++) {
 		struct moor_sge sge = { s.buf + BUF / 2 + n * SLOT, SLOT, s.key };

@@ -51,10 +51,12 @@ TEST_CASE(srq_limit, "SRQ_LIMIT: once, when fewer are posted than the limit",
 TEST_CASE(srq_limit_senseless, "a limit passes over a senseless producer index, a message not",
 	  "SRQ-9 SRQ-10 DB-25 CMD-30", HAS(SRQ))
 {
-	static const uint32_t senseless[] = { DEPTH + 2, ~0u };
+	const uint32_t senseless[] = { DEPTH + 2, ~0u };
 	struct sharing s;
 	unsigned int i;
 
+	at_least(max_log_wqe, 2);
+	at_least(max_log_cqe, 3);
 	make_sharing(&s, MOOR_QP_RC);
 	for (i = 0; i < 2; i++) {
 		about("index 0x%x", senseless[i]);

@@ -214,8 +214,9 @@ TEST_CASE(xrc_many_reads, "READs of different SRQs under way together, each by i
 	struct xrc x;
 	unsigned int n;
 
-	if (dev.max_rd_atomic < 2 || dev.max_msg_size < LONG_READ)
-		return;
+	at_least(max_rd_atomic, 2);
+	at_least(max_msg_size, LONG_READ);
+	at_least(max_mr_size, 4 * LONG_READ);
 	make_xrc(&x);
 	into = make_mr(PD, MOOR_ACCESS_LOCAL_WRITE, to, 4 * LONG_READ);
 	for (n = 0; n < 2; n++)
@@ -298,7 +299,7 @@ TEST_CASE(xrc_stride, "a segment that fits into the stride, and SGEs that do not
 	expect(same(x.buf, x.buf + BUF / 2, 64), "the data");
 	((struct moor_sq_wqe *)at(x.ini.sq + 64))->num_sge = 2;
 	post_for(&x, x.srq[0].srqn, (struct send_wr){
-		.opcode = MOOR_WQE_WRITE, .num_sge = 2,
+		.opcode = MOOR_WQE_WRITE, .flags = AS_IT_IS, .num_sge = 2,
 	});
 	expect_cqe(&x.send_cq, 0x5e, MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 }

@@ -9,6 +9,18 @@
 #define MIN_RNR_TIMER	1
 #define PATH_MTU	3	/* 1024 bytes */
 
+#define MOST_LOG_DEPTH	5u
+#define STAGE		64u	/* bytes of a WQE's data that cannot be inline */
+
+/* A CQ of twice that depth takes the CQEs of both queues of a QP. */
+unsigned int usual_log_depth(void)
+{
+	unsigned int most = dev.max_log_wqe < dev.max_log_cqe ? dev.max_log_wqe :
+								dev.max_log_cqe - 1;
+
+	return most < MOST_LOG_DEPTH ? most : MOST_LOG_DEPTH;
+}
+
 /* ---- completion queues ---- */
 
 struct moor_cmd_create_cq cq_command(struct cq *cq, uint32_t cqn,
@@ -26,8 +38,11 @@ struct moor_cmd_create_cq cq_command(struct cq *cq, uint32_t cqn,
 
 void make_cq(struct cq *cq, uint32_t cqn, unsigned int log_cqe)
 {
-	struct moor_cmd_create_cq cmd = cq_command(cq, cqn, log_cqe);
+	struct moor_cmd_create_cq cmd;
 
+	at_least(max_cq, cqn + 1);
+	cmd = cq_command(cq, cqn, log_cqe < dev.max_log_cqe ? log_cqe :
+							      dev.max_log_cqe);
 	must(cmd);
 }
 
@@ -100,12 +115,28 @@ void expect_no_cqe(struct cq *cq)
 
 /* ---- queue pairs ---- */
 
+static bool is_qp(uint32_t qpn)
+{
+	struct moor_cmd_query_qp cmd = {
+		.hdr.opcode = MOOR_CMD_QUERY_QP, .qpn = qpn,
+	};
+
+	return !do_command(cmd);
+}
+
 uint32_t take_qpn(void)
 {
 	static uint32_t next;
-	uint32_t index = next++ & ((1u << dev.qp_index_bits) - 1);
+	uint32_t num = 1u << dev.qp_index_bits, i, qpn;
 
-	return (index | 0x5u << dev.qp_index_bits) & 0xffffff;
+	for (i = 0; i < num; i++) {
+		qpn = ((next++ & (num - 1)) | 0x5u << dev.qp_index_bits) & 0xffffff;
+		/* Of few numbers this one may be in use still. */
+		if (num > SMALL_NUMBER || !is_qp(qpn))
+			return qpn;
+	}
+	at_least(qp_index_bits, dev.qp_index_bits + 1);
+	return 0;
 }
 
 struct moor_cmd_create_qp qp_command_with(const struct qp *qp,
@@ -132,6 +163,7 @@ struct moor_cmd_create_qp qp_command(struct qp *qp, const struct cq *send_cq,
 		.log_stride = LOG_STRIDE,
 		.sq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
 		.rq = take(1u << (LOG_DEPTH + LOG_STRIDE)),
+		.send_cq = send_cq, .recv_cq = recv_cq,
 	};
 	return qp_command_with(qp, send_cq, recv_cq);
 }
@@ -221,6 +253,8 @@ void reset_qp(struct qp *qp)
 	must_modify(qp, to_state(MOOR_QPS_RESET));
 	qp->sq_producer = 0;
 	qp->rq_producer = 0;
+	qp->sq_done = 0;
+	qp->rq_done = 0;
 }
 
 struct moor_cpl_query_qp query_qp(const struct qp *qp)
@@ -242,7 +276,88 @@ bool reaches_state(const struct qp *qp, enum moor_qp_state state)
 
 /* ---- work requests ---- */
 
-struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
+static uint32_t num_unpolled(const struct cq *cq)
+{
+	struct cq ahead = *cq;
+	struct moor_cqe cqe;
+
+	while (ahead.consumer - cq->consumer < 1u << cq->log_cqe &&
+	       peek_cqe(&ahead, &cqe))
+		ahead.consumer++;
+	return ahead.consumer - cq->consumer;
+}
+
+/* As far as is known there is room for another WQE, and for the CQEs of all. */
+static bool has_room(const struct qp *qp, bool send)
+{
+	uint32_t sends = qp->sq_producer - qp->sq_done;
+	uint32_t recvs = qp->rq_producer - qp->rq_done;
+	const struct cq *cq = send ? qp->send_cq : qp->recv_cq;
+
+	if ((send ? sends : recvs) >= 1u << qp->log_depth)
+		return false;
+	if (!cq)
+		return true;
+	return num_unpolled(cq) + (qp->send_cq == cq ? sends : 0) +
+	       (qp->recv_cq == cq ? recvs : 0) < 1u << cq->log_cqe;
+}
+
+/* A case that posts more at once than the small queues of a device hold is not for it. */
+static void make_room(struct qp *qp, bool send)
+{
+	struct moor_cpl_query_qp out;
+	unsigned int tries;
+
+	if (usual_log_depth() == MOST_LOG_DEPTH)
+		return;
+	for (tries = 0; tries < 2 && !has_room(qp, send); tries++) {
+		if (tries)
+			settle();
+		if (!is_qp(qp->qpn))
+			return;
+		memcpy(&out, answer.out, sizeof(out));
+		qp->sq_done = out.sq_consumer;
+		qp->rq_done = out.rq_consumer;
+	}
+	if (has_room(qp, send))
+		return;
+	at_least(max_log_wqe, MOST_LOG_DEPTH);
+	at_least(max_log_cqe, MOST_LOG_DEPTH + 1);
+}
+
+/* What is too much for the device is not for it, unless that is what the case is about. */
+static void check_limits(const struct send_wr *wr)
+{
+	uint64_t total = 0;
+	unsigned int i;
+
+	if (wr->flags & AS_IT_IS)
+		return;
+	for (i = 0; i < wr->num_sge; i++)
+		total += wr->sge[i].length;
+	at_least(max_sge, wr->num_sge);
+	at_least(max_msg_size, total);
+}
+
+/* Data that the device does not take inline, in memory of which each WQE has some. */
+static struct send_wr staged(struct qp *qp, const struct send_wr *wr)
+{
+	struct send_wr instead = *wr;
+	uint64_t to;
+
+	if (!qp->staged) {
+		qp->staged = take(PAGE);
+		qp->staged_key = make_mr(PD, 0, qp->staged, PAGE);
+	}
+	to = qp->staged + qp->num_staged++ % (PAGE / STAGE) * STAGE;
+	memcpy(at(to), wr->data, wr->data_len);
+	instead.data = NULL;
+	instead.num_sge = 1;
+	instead.sge[0] = (struct moor_sge){ to, wr->data_len, qp->staged_key };
+	return instead;
+}
+
+static struct moor_sq_wqe *write_send(struct qp *qp, const struct send_wr *wr)
 {
 	uint32_t slot = qp->sq_producer++ & ((1u << qp->log_depth) - 1);
 	uint8_t *wqe = at(qp->sq + ((uint64_t)slot << qp->log_stride));
@@ -294,6 +409,19 @@ struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
 	return (struct moor_sq_wqe *)wqe;
 }
 
+struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr)
+{
+	struct send_wr instead;
+
+	make_room(qp, true);
+	check_limits(wr);
+	if (!wr->data || wr->data_len <= dev.max_inline || wr->data_len > STAGE ||
+	    wr->flags & AS_IT_IS)
+		return write_send(qp, wr);
+	instead = staged(qp, wr);
+	return write_send(qp, &instead);
+}
+
 struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
 			uint32_t rkey, uint32_t len)
 {
@@ -323,19 +451,23 @@ void post_send(struct qp *qp, struct send_wr wr)
 	ring_send(qp);
 }
 
-void put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
-	      unsigned int num_sge)
+struct moor_rq_wqe *put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
+			     unsigned int num_sge)
 {
-	uint32_t slot = qp->rq_producer++ & ((1u << qp->log_depth) - 1);
-	uint8_t *wqe = at(qp->rq + ((uint64_t)slot << qp->log_stride));
 	struct moor_rq_wqe head = {
 		.wr_id = wr_id, .num_sge = (uint8_t)num_sge,
 	};
+	uint8_t *wqe;
 
+	at_least(max_sge, num_sge);
+	make_room(qp, false);
+	wqe = at(qp->rq + ((uint64_t)(qp->rq_producer++ & ((1u << qp->log_depth) - 1)) <<
+			   qp->log_stride));
 	memset(wqe, 0xa5, 1u << qp->log_stride);
 	memcpy(wqe, &head, sizeof(head));
 	if (num_sge)
 		memcpy(wqe + sizeof(head), sge, num_sge * sizeof(*sge));
+	return (struct moor_rq_wqe *)wqe;
 }
 
 /* There is no kick: the device looks at the slot when a message comes. */
@@ -351,110 +483,4 @@ void post_recv(struct qp *qp, uint64_t wr_id, uint64_t addr, uint32_t len,
 
 	put_recv(qp, wr_id, &sge, len ? 1 : 0);
 	ring_recv(qp);
-}
-
-/* ---- two QPs that are connected ---- */
-
-void make_pair(struct pair *p)
-{
-	unsigned int i;
-
-	memset(p, 0, sizeof(*p));
-	for (i = 0; i < 2; i++) {
-		make_cq(&p->cq[i], i, LOG_DEPTH + 1);
-		make_qp(&p->qp[i], &p->cq[i], &p->cq[i]);
-		p->buf[i] = take_filled(BUF, i + 1);
-		p->key[i] = make_mr(PD, ALL_RIGHTS, p->buf[i], BUF);
-	}
-	connect_qp(&p->qp[0], p->qp[1].qpn);
-	connect_qp(&p->qp[1], p->qp[0].qpn);
-}
-
-void reconnect(struct pair *p)
-{
-	struct moor_cqe cqe;
-	unsigned int i;
-
-	for (i = 0; i < 2; i++)
-		reset_qp(&p->qp[i]);
-	for (i = 0; i < 2; i++) {
-		while (poll_cqe(&p->cq[i], &cqe))
-			;
-		connect_qp(&p->qp[i], p->qp[!i].qpn);
-	}
-	drop_events(MOOR_EQ_ASYNC);
-}
-
-struct moor_cqe move(struct pair *p, uint8_t opcode, uint64_t local,
-		     uint32_t lkey, uint64_t remote, uint32_t rkey,
-		     uint32_t len)
-{
-	post_send(&p->qp[0], (struct send_wr){
-		.opcode = opcode, .wr_id = 0x77, .remote = remote, .rkey = rkey,
-		SGE(local, len, lkey),
-		.atomic = { .swap_add = 1 },
-	});
-	return wait_cqe(&p->cq[0]);
-}
-
-void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
-		  uint32_t len, uint8_t syndrome)
-{
-	struct moor_cqe cqe = move(p, opcode, addr, lkey, p->buf[1], p->key[1],
-				   len);
-	uint8_t due = syndrome ? MOOR_WC_LOC_PROT_ERR : MOOR_WC_SUCCESS;
-
-	expect(cqe.status == due && cqe.syndrome == syndrome,
-	       "local access: status %u, syndrome %u, where %u, %u was due",
-	       cqe.status, cqe.syndrome, due, syndrome);
-	if (cqe.status)
-		reconnect(p);
-}
-
-void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
-		   uint32_t len, bool allowed)
-{
-	struct moor_cqe cqe = move(p, opcode, p->buf[0], p->key[0], addr, rkey,
-				   len);
-	uint8_t due = allowed ? MOOR_WC_SUCCESS : MOOR_WC_REM_ACCESS_ERR;
-
-	expect(cqe.status == due && !cqe.syndrome,
-	       "remote access: status %u, syndrome %u, where %u, 0 was due",
-	       cqe.status, cqe.syndrome, due);
-	if (cqe.status) {
-		expect_event(MOOR_EVENT_QP_ACCESS_ERR, p->qp[1].qpn);
-		reconnect(p);
-	}
-}
-
-static struct moor_mr_context torn_entry(bool absent, uint64_t memory)
-{
-	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, TORN_IOVA, 3 * PAGE);
-	uint64_t table = take(PAGE);
-	unsigned int i;
-
-	for (i = 0; i < 3; i++)
-		((uint64_t *)at(table))[i] = (memory + i * PAGE) |
-			MOOR_PTE_PRESENT | MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	((uint64_t *)at(table))[2] = absent ? 0 : NOWHERE | MOOR_PTE_PRESENT |
-					      MOOR_PTE_LEAF | MOOR_PTE_WRITABLE;
-	e.xlat = (struct moor_xlat){
-		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
-	};
-	return e;
-}
-
-uint32_t make_torn_mr(bool absent, uint64_t memory)
-{
-	struct moor_mr_context e = torn_entry(absent, memory);
-
-	return make_entry(&e, MOOR_MRC_TYPE_MR);
-}
-
-uint32_t make_torn_word(bool absent, uint64_t memory)
-{
-	struct moor_mr_context e = torn_entry(absent, memory);
-
-	e.xlat.offset = 4;
-	return make_entry(&e, MOOR_MRC_TYPE_MR);
 }

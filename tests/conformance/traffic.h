@@ -35,16 +35,28 @@ void expect_no_cqe(struct cq *cq);
 
 /* ---- queue pairs ---- */
 
-#define LOG_DEPTH	5u
+/* Of the work queues of most cases: less where the device has no room for more. */
+#define LOG_DEPTH	usual_log_depth()
 #define DEPTH		(1u << LOG_DEPTH)
 #define LOG_STRIDE	9u
+unsigned int usual_log_depth(void);
+/* What it takes of memory, in pages. */
+#define QUEUE_SIZE	(((1ull << (LOG_DEPTH + LOG_STRIDE)) + PAGE - 1) & ~(PAGE - 1))
 
 struct qp {
 	uint32_t qpn, sq_slot, rq_slot;
 	unsigned int log_depth, log_stride;	/* of both queues */
 	uint64_t sq, rq;
 	uint32_t sq_producer, rq_producer;
+	/* Of small queues: how many WQEs are known to be done with; where their CQEs go. */
+	uint32_t sq_done, rq_done;
+	const struct cq *send_cq, *recv_cq;
+	uint64_t staged;		/* a page for data that cannot be inline */
+	uint32_t staged_key, num_staged;
 };
+
+/* Of no more numbers each may be in use. */
+#define SMALL_NUMBER	64u
 
 /* A QP number that was not used yet, with bits above the index. */
 uint32_t take_qpn(void);
@@ -102,6 +114,8 @@ struct send_wr {
 };
 
 #define UNSIGNALED	0x100u
+/* It is to be refused: it may have more SGEs or bytes than the device takes. */
+#define AS_IT_IS	0x200u
 
 #define SGE(a, len, key)						\
 	.num_sge = 1, .sge = { { .addr = (a), .length = (len), .lkey = (key) } }
@@ -113,13 +127,17 @@ struct send_wr flush_wr(uint8_t type, uint8_t level, uint64_t remote,
 /* The types of FLUSH that the device offers. */
 uint8_t flush_types(void);
 
-/* Writes a WQE into the next slot, without ringing. Return: the WQE. */
+/*
+ * Writes a WQE into the next slot, without ringing. What a small device has no room for
+ * ends the case as skipped; where it takes no inline data, that is put into memory.
+ * Return: the WQE.
+ */
 struct moor_sq_wqe *put_send(struct qp *qp, const struct send_wr *wr);
 void ring_send(const struct qp *qp);
 void post_send(struct qp *qp, struct send_wr wr);
 
-void put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
-	      unsigned int num_sge);
+struct moor_rq_wqe *put_recv(struct qp *qp, uint64_t wr_id, const struct moor_sge *sge,
+			     unsigned int num_sge);
 void ring_recv(const struct qp *qp);
 void post_recv(struct qp *qp, uint64_t wr_id, uint64_t addr, uint32_t len,
 	       uint32_t lkey);
@@ -139,8 +157,15 @@ struct pair {
 /* Makes a pair, with CQs 0 and 1; the buffers are filled with seeds 1 and 2. */
 void make_pair(struct pair *p);
 
+/* @len, or as much as one message, and one MR, may have. */
+uint32_t longest(uint32_t len);
+
 /* Resets both QPs and connects them anew; CQs and events are emptied. */
 void reconnect(struct pair *p);
+
+/* The same, with these timers and numbers of retries; CQs and events stay. */
+void connect_with(struct pair *p, uint8_t rnr_timer, uint8_t rnr_retry,
+		  uint8_t timeout, uint8_t retry_cnt);
 
 /* Does a WRITE or READ of @len bytes. Return: its CQE. */
 struct moor_cqe move(struct pair *p, uint8_t opcode, uint64_t local,
@@ -152,6 +177,18 @@ void expect_local(struct pair *p, uint8_t opcode, uint32_t lkey, uint64_t addr,
 		  uint32_t len, uint8_t syndrome);
 void expect_remote(struct pair *p, uint8_t opcode, uint32_t rkey, uint64_t addr,
 		   uint32_t len, bool allowed);
+
+/*
+ * A WRITE or READ of side 0 that writes where nothing can be written, by a key that is
+ * good: it is refused, or lost where no such write is reported. The case begins with
+ * platform_reports_writes().
+ */
+void expect_lost(struct pair *p, uint8_t opcode, uint64_t addr, uint32_t key,
+		 uint32_t len);
+
+/* A CQE of @status and @syndrome is due, or where a write may be lost a success, too. */
+struct moor_cqe expect_unless_lost(struct cq *cq, bool may_be_lost, uint64_t wr_id,
+				   uint8_t status, uint8_t syndrome);
 
 /* An MR of three pages of @memory, the last of which is absent, or is not mapped. */
 #define TORN_IOVA	0x100000ull

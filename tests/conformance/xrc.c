@@ -42,6 +42,8 @@ void make_xrc(struct xrc *x)
 	struct moor_cmd_create_qp cmd;
 	unsigned int i;
 
+	at_least(max_cq, 3);
+	at_least(max_mr_size, BUF);
 	memset(x, 0, sizeof(*x));
 	x->buf = take_filled(BUF, 1);
 	make_cq(&x->send_cq, 0, LOG_DEPTH + 1);
