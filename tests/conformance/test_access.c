@@ -2,6 +2,7 @@
 /* The checks of every access, and their order (HWI 6.3). */
 #include <string.h>
 
+#include "platform.h"
 #include "traffic.h"
 
 /* An MR in the middle of a buffer. */
@@ -151,16 +152,19 @@ TEST_CASE(zero_length, "a zero-length access touches nothing, and any key will d
 	expect_remote(&p, MOOR_WQE_READ, 0xdead, NOWHERE, 0, false);
 	about(NULL);
 
-	/* An SGE of length 0 beside others. */
-	post_send(&p.qp[0], (struct send_wr){
-		.opcode = MOOR_WQE_WRITE, .remote = p.buf[1], .rkey = p.key[1],
-		.num_sge = 2, .sge = {
-			{ .addr = NOWHERE, .length = 0, .lkey = 0xdead },
-			{ .addr = p.buf[0], .length = 100, .lkey = p.key[0] },
-		},
-	});
-	expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
-	expect(is_filled(p.buf[1], 100, 1), "the data has not come");
+	if (dev.max_sge >= 2) {
+		/* An SGE of length 0 beside others. */
+		post_send(&p.qp[0], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+			.rkey = p.key[1], .num_sge = 2, .sge = {
+				{ .addr = NOWHERE, .length = 0, .lkey = 0xdead },
+				{ .addr = p.buf[0], .length = 100,
+				  .lkey = p.key[0] },
+			},
+		});
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+		expect(is_filled(p.buf[1], 100, 1), "the data has not come");
+	}
 	post_recv(&p.qp[1], 4, 0, 0, 0);
 	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND, .wr_id = 3 });
 	expect_cqe(&p.cq[0], 3, MOOR_WC_SUCCESS, 0);
@@ -195,13 +199,12 @@ TEST_CASE(unmapped, "the platform has to accept the address", "ACC-14 ERR-6 RC-3
 	struct pair p;
 	uint32_t key;
 
+	platform_reports_writes();
 	make_pair(&p);
 	key = make_mr(PD, ALL_RIGHTS, NOWHERE, PAGE);
 	expect_local(&p, MOOR_WQE_WRITE, key, NOWHERE, 8, MOOR_SYN_DMA);
-	expect_local(&p, MOOR_WQE_READ, key, NOWHERE, 8, MOOR_SYN_DMA);
-	expect(move(&p, MOOR_WQE_WRITE, p.buf[0], p.key[0], NOWHERE, key, 8).status,
-	       "a WRITE to where nothing is succeeds");
-	reconnect(&p);
+	expect_lost(&p, MOOR_WQE_READ, NOWHERE, key, 8);
+	expect_lost(&p, MOOR_WQE_WRITE, NOWHERE, key, 8);
 	expect(move(&p, MOOR_WQE_READ, p.buf[0], p.key[0], NOWHERE, key, 8).status,
 	       "a READ from where nothing is succeeds");
 	reconnect(&p);
@@ -210,14 +213,11 @@ TEST_CASE(unmapped, "the platform has to accept the address", "ACC-14 ERR-6 RC-3
 	settle();
 	dma_unmap(p.buf[1] + 4 * PAGE, PAGE);
 	memset(at(p.buf[1] + 4 * PAGE), 0xcc, PAGE);
-	expect(move(&p, MOOR_WQE_WRITE, p.buf[0], p.key[0], p.buf[1] + 4 * PAGE,
-		    p.key[1], 64).status, "a WRITE succeeds");
-	expect(is_all(p.buf[1] + 4 * PAGE, PAGE, 0xcc), "it is written to");
-	reconnect(&p);
+	expect_lost(&p, MOOR_WQE_WRITE, p.buf[1] + 4 * PAGE, p.key[1], 64);
 	expect_local(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1] + 4 * PAGE, PAGE,
 		     MOOR_SYN_DMA);
-	expect_local(&p, MOOR_WQE_READ, p.key[1], p.buf[1] + 4 * PAGE, PAGE,
-		     MOOR_SYN_DMA);
+	expect_lost(&p, MOOR_WQE_READ, p.buf[1] + 4 * PAGE, p.key[1], PAGE);
+	expect(is_all(p.buf[1] + 4 * PAGE, PAGE, 0xcc), "it is written to");
 	dma_restore();
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1] + 4 * PAGE, PAGE,
 		      true);
@@ -230,17 +230,16 @@ TEST_CASE(direction, "memory that the platform maps for reading is not written",
 	struct pair p;
 	uint32_t key;
 
+	platform_reports_writes();
 	make_pair(&p);
 	dma_map(iova, BUF, p.buf[1] - MEMORY_BASE, DMA_READ);
 	key = make_mr(PD, ALL_RIGHTS, iova, BUF);
 	expect_remote(&p, MOOR_WQE_READ, key, iova, BUF, true);
 	expect(same(p.buf[0], p.buf[1], BUF), "it is not read");
 	fill(p.buf[0], BUF, 9);
-	expect(move(&p, MOOR_WQE_WRITE, p.buf[0], p.key[0], iova, key, 64).status,
-	       "a WRITE succeeds");
+	expect_lost(&p, MOOR_WQE_WRITE, iova, key, 64);
+	expect_lost(&p, MOOR_WQE_READ, iova, key, 64);
 	expect(is_filled(p.buf[1], BUF, 2), "it is written to");
-	reconnect(&p);
-	expect_local(&p, MOOR_WQE_READ, key, iova, 64, MOOR_SYN_DMA);
 }
 
 TEST_CASE(other_direction, "memory that the platform maps for writing is not read",
@@ -266,6 +265,7 @@ TEST_CASE(atomic_direction, "an atomic reads and writes: the platform has to all
 {
 	static const uint8_t opcodes[] = { MOOR_WQE_FETCH_ADD, MOOR_WQE_CMP_SWAP };
 	const uint64_t iova = 0x5000000000;
+	const bool reported = platform_reports_writes();
 	struct pair p;
 	unsigned int i;
 
@@ -287,6 +287,11 @@ TEST_CASE(atomic_direction, "an atomic reads and writes: the platform has to all
 		if (way == DMA_BOTH) {
 			expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
 			expect(!is_filled(p.buf[1], 8, 2), "it is not done");
+		} else if (way == DMA_READ && !reported) {
+			/* What it cannot write may be lost (ACC-19). */
+			if (wait_cqe(&p.cq[0]).status)
+				reconnect(&p);
+			expect(is_filled(p.buf[1], 8, 2), "it is done");
 		} else {
 			expect_cqe(&p.cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
 			expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
@@ -349,10 +354,11 @@ TEST_CASE(every_sge, "each SGE is checked, not the first alone", "ACC-1 RC-2 RC-
 	struct pair p;
 	unsigned int i;
 
-	need(dev.max_sge >= 3, "MAX_SGE is %u", dev.max_sge);
+	unsigned int n = dev.max_sge < 3 ? dev.max_sge : 3;
+
 	make_pair(&p);
-	for (i = 0; i < 3; i++) {
-		struct send_wr wr = { .opcode = MOOR_WQE_WRITE, .num_sge = 3,
+	for (i = 0; i < n; i++) {
+		struct send_wr wr = { .opcode = MOOR_WQE_WRITE, .num_sge = n,
 				 .remote = p.buf[1], .rkey = p.key[1] };
 
 		about("SGE %u", i);
@@ -375,10 +381,10 @@ TEST_CASE(every_sge, "each SGE is checked, not the first alone", "ACC-1 RC-2 RC-
 		sge[1] = sge[2];
 		sge[0] = sge[2];
 		sge[i] = bad;
-		put_recv(&p.qp[1], 8, sge, 3);
+		put_recv(&p.qp[1], 8, sge, n);
 		ring_recv(&p.qp[1]);
 		post_send(&p.qp[0], (struct send_wr){
-			.opcode = MOOR_WQE_SEND, SGE(p.buf[0], 4500, p.key[0]),
+			.opcode = MOOR_WQE_SEND, SGE(p.buf[0], n * 1500, p.key[0]),
 		});
 		expect_cqe(&p.cq[1], 8, MOOR_WC_LOC_PROT_ERR, MOOR_SYN_BOUNDS);
 		expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);

@@ -2,6 +2,7 @@
 /* ATOMIC_WRITE: its eight bytes, and their checks (HWI 12.7). */
 #include <string.h>
 
+#include "platform.h"
 #include "traffic.h"
 
 #define OLD	0x0102030405060708ull
@@ -72,14 +73,14 @@ TEST_CASE(word_moves, "eight bytes, inline or of SGEs, and none beside them",
 	about("one SGE, at an odd address");
 	expect_end(&p, wr, MOOR_WC_SUCCESS, 0);
 	about("two SGEs and one of nothing, 3 + 0 + 5");
-	need(dev.max_sge >= 3, "MAX_SGE is %u", dev.max_sge);
 	memcpy(at(p.buf[0] + 2048), at(p.buf[0] + 9), 3);
 	memcpy(at(p.buf[0] + 4095), at(p.buf[0] + 12), 5);
 	wr.num_sge = 3;
 	wr.sge[0] = (struct moor_sge){ p.buf[0] + 2048, 3, p.key[0] };
 	wr.sge[1] = (struct moor_sge){ NOWHERE, 0, 0xdead };
 	wr.sge[2] = (struct moor_sge){ p.buf[0] + 4095, 5, p.key[0] };
-	expect_end(&p, wr, MOOR_WC_SUCCESS, 0);
+	if (dev.max_sge >= 3)
+		expect_end(&p, wr, MOOR_WC_SUCCESS, 0);
 	about("every multiple of eight");
 	for (i = 0; i < 64; i++) {
 		fill(p.buf[1], BUF, 2);
@@ -123,6 +124,9 @@ TEST_CASE(word_length, "another length than eight", "MPE-2 WQ-9 RC-4 RC-21",
 	wr.data = NULL;
 	expect_end(&p, wr, MOOR_WC_LOC_LEN_ERR, MOOR_SYN_LENGTH);
 	about("a sum of 2^32 and 8");
+	if (dev.max_sge < 2)
+		return;
+	wr.flags = AS_IT_IS;
 	wr.num_sge = 2;
 	wr.sge[0] = (struct moor_sge){ p.buf[0], 0x80000000, p.key[0] };
 	wr.sge[1] = (struct moor_sge){ p.buf[0], 0x80000008, p.key[0] };
@@ -266,6 +270,7 @@ TEST_CASE(word_mapping, "where it is mapped, it is aligned and in one piece",
 TEST_CASE(word_memory, "memory that is not there, at either end",
 	  "MPE-2 RC-2 RC-3 RC-21 RC-26 RC-28", HAS(ATOMIC_WRITE))
 {
+	const bool reported = platform_reports_writes();
 	uint32_t torn, nowhere;
 	struct send_wr wr;
 	struct pair p;
@@ -295,21 +300,42 @@ TEST_CASE(word_memory, "memory that is not there, at either end",
 	wr.remote = TORN_IOVA + 2 * PAGE;
 	wr.rkey = torn;
 	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
-	wr.rkey = nowhere;
-	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
 	about("the responder's last four bytes, which are out of place, too");
 	wr.remote = TORN_WORD;
 	wr.rkey = make_torn_word(true, p.buf[0]);
 	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+	/* What is written where nothing is may be lost without a report (ACC-19). */
+	if (!reported)
+		return;
+	about("the responder's, which is nowhere");
 	wr.rkey = make_torn_word(false, p.buf[0]);
 	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+	wr.remote = TORN_IOVA + 2 * PAGE;
+	wr.rkey = nowhere;
+	expect_end(&p, wr, MOOR_WC_REM_ACCESS_ERR, 0);
+}
+
+/* Looks at the word for a while; is it, each time, all zeros or all ones? */
+static bool looks_whole(const struct pair *p, uint64_t *last, unsigned int *changes)
+{
+	unsigned int looks;
+
+	for (looks = 0; looks < 64; looks++) {
+		uint64_t seen = *word(p, 1, 0);
+
+		*changes += seen != *last;
+		*last = seen;
+		if (seen && seen != ~0ull)
+			return false;
+	}
+	return true;
 }
 
 TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do other QPs",
 	  "MPE-3", HAS(ATOMIC_WRITE))
 {
 	const unsigned int n = DEPTH / 2;
-	unsigned int round, i, looks, changes = 0;
+	unsigned int round, i, changes = 0;
 	uint64_t seen, last = 0, began = now_ns();
 	struct moor_cqe cqe;
 	struct pair p;
@@ -336,16 +362,11 @@ TEST_CASE(word_whole, "who looks finds all of the old or all of the new, as do o
 		}
 		ring_send(&p.qp[0]);
 		ring_send(&p.qp[1]);
-		do {
-			for (looks = 0; looks < 64; looks++) {
-				seen = *word(&p, 1, 0);
-				changes += seen != last;
-				last = seen;
-				if (!expect(!seen || seen == ~0ull, "0x%llx is seen",
-					    (unsigned long long)seen))
-					return;
-			}
-		} while (!poll_cqe(&p.cq[0], &cqe));
+		need(watch_until(!looks_whole(&p, &last, &changes) ||
+				 poll_cqe(&p.cq[0], &cqe)), "no CQE");
+		if (!expect(!last || last == ~0ull, "0x%llx is seen",
+			    (unsigned long long)last))
+			return;
 		need(!cqe.status && !wait_cqe(&p.cq[1]).status, "status %u",
 		     cqe.status);
 		for (i = 0; i < n; i++) {

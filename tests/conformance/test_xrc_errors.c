@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Extended reliable connections on which requests fail (HWI 12.6). */
+#include "platform.h"
 #include "xrc.h"
 
-/* Sends a message that breaks off, because its second SGE is absent. */
+/* Sends a message that breaks off, because its second half is absent. */
 static void abandon_for(struct xrc *x, unsigned int i)
 {
 	uint32_t torn = make_torn_mr(true, take(2 * PAGE));
 
 	post_for(x, x->srq[i].srqn, (struct send_wr){
-		.opcode = MOOR_WQE_SEND, .num_sge = 2, .sge = {
-			{ .addr = x->buf, .length = 64, .lkey = x->key[0] },
-			{ .addr = TORN_IOVA + 2 * PAGE, .length = 64,
-			  .lkey = torn },
-		},
+		.opcode = MOOR_WQE_SEND, SGE(TORN_IOVA + 2 * PAGE - 64, 128, torn),
 	});
 	expect_cqe(&x->send_cq, 0x5e, MOOR_WC_LOC_PROT_ERR,
 		   MOOR_SYN_TRANSLATION);
@@ -90,8 +87,11 @@ TEST_CASE(xrc_empty, "an SRQ with nothing in it, and its limit and failure",
 	about("its failure");
 	store_slot(x.srq[0].slot, x.srq[0].producer + DEPTH + 1);
 	send_for(&x, x.srq[0].srqn, 64, MOOR_WC_REM_OP_ERR);
-	expect_event(MOOR_EVENT_SRQ_ERROR, x.srq[0].srqn);
-	expect_refused(&x, MOOR_EVENT_QP_FATAL);
+	expect_events({ MOOR_EVENT_SRQ_ERROR, x.srq[0].srqn },
+		      { MOOR_EVENT_QP_FATAL, x.tgt.qpn });
+	expect(reaches_state(&x.tgt, MOOR_QPS_ERR), "the target is not in ERR");
+	expect_no_event(MOOR_EQ_ASYNC);
+	reconnect_xrc(&x);
 	about("the other one is none the worse");
 	post_shared(&x.srq[1], 3, x.buf + BUF / 2, 64, x.key[1]);
 	send_for(&x, x.srq[1].srqn, 64, MOOR_WC_SUCCESS);
@@ -155,6 +155,8 @@ TEST_CASE(xrc_held_by_any, "any message for another SRQ flushes it, whatever bec
 	const struct moor_cmd_modify_qp for_ever = {
 		.mask = MOOR_QP_ATTR_RNR_RETRY, .rnr_retry = 7,
 	};
+	const bool reported = platform_reports_writes();
+	struct moor_cqe cqe;
 	struct xrc x;
 	unsigned int i;
 
@@ -198,8 +200,16 @@ TEST_CASE(xrc_held_by_any, "any message for another SRQ flushes it, whatever bec
 	settle();
 	dma_unmap(x.recv_cq[0].ring, PAGE);
 	post_for(&x, x.srq[1].srqn, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
-	expect_cqe(&x.send_cq, 0x5e, MOOR_WC_RETRY_EXC_ERR,
-		   MOOR_SYN_NO_RESPONDER);
+	cqe = wait_cqe(&x.send_cq);
+	if (!cqe.status) {
+		/* Good where a CQE that is not written is lost without a report (ACC-19). */
+		dma_restore();
+		expect_no_cqe(&x.recv_cq[0]);
+		expect(!reported, "a CQE that cannot be written is passed over");
+		return;
+	}
+	expect(cqe.status == MOOR_WC_RETRY_EXC_ERR && cqe.syndrome == MOOR_SYN_NO_RESPONDER,
+	       "status %u, syndrome %u", cqe.status, cqe.syndrome);
 	expect_event(MOOR_EVENT_CQ_ERROR, x.recv_cq[0].cqn);
 	expect(query_qp(&x.tgt).state == MOOR_QPS_ERR, "the target is not in ERR");
 	expect_no_event(MOOR_EQ_ASYNC);
