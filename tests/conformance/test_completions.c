@@ -137,6 +137,7 @@ TEST_CASE(overrun, "a CQ that is full fails, with its QPs; nothing is written ov
 	struct cq cq;
 	struct qp qp;
 
+	at_least(max_log_cqe, 3);
 	make_cq(&cq, 0, 3);
 	make_qp(&qp, &cq, &cq);
 	connect_qp(&qp, qp.qpn);
@@ -178,6 +179,7 @@ TEST_CASE(overrun_by_receive, "a receive that finds its CQ full",
 	uint32_t key;
 	unsigned int i;
 
+	at_least(max_log_cqe, 3);
 	make_cq(&small, 0, 2);
 	make_cq(&cq, 1, 6);
 	make_qp(&a, &cq, &cq);
@@ -371,10 +373,12 @@ TEST_CASE(resize, "RESIZE_CQ: nothing is lost, nothing comes twice",
 	static const unsigned int sizes[] = { 6, 4, 7, 5, 4 };
 	struct moor_cmd_resize_cq cmd = { .hdr.opcode = MOOR_CMD_RESIZE_CQ };
 	uint64_t posted = 0, taken = 0, old;
+	struct moor_eqe eqe;
 	unsigned int i, j;
 	struct cq cq;
 	struct qp qp;
 
+	at_least(max_log_cqe, 7);
 	make_cq(&cq, 0, 5);
 	make_qp(&qp, &cq, &cq);
 	connect_qp(&qp, qp.qpn);
@@ -426,14 +430,30 @@ TEST_CASE(resize, "RESIZE_CQ: nothing is lost, nothing comes twice",
 	cmd.ring = flat(take(PAGE));
 	cmd.ring.memory = MOOR_MEMORY_GATHER;
 	refused(cmd, MOOR_CMD_BAD_PARAM, ring, "a gather list");
-	cmd.ring = flat(NOWHERE);
-	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "a ring that is nowhere");
+	cmd.ring = flat(take(PAGE));
+	cmd.ring.root = 0;
+	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "a ring without an entry");
 	cmd.ring = flat(take(PAGE));
 	cmd.cqn = 1;
 	refused(cmd, MOOR_CMD_BAD_INDEX, cqn, "a CQ that there is not");
 	about("the refused ones have changed nothing");
 	while (taken < posted)
 		expect_cqe(&cq, taken++, MOOR_WC_SUCCESS, 0);
+	about("a ring that is nowhere: now, or when it is needed (CMD-41)");
+	cmd.cqn = 0;
+	cmd.ring = flat(NOWHERE);
+	drop_events(MOOR_EQ_ASYNC);
+	i = do_command(cmd);
+	post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE, .wr_id = posted++ });
+	if (i == MOOR_CMD_DMA_FAULT) {
+		expect_cqe(&cq, taken++, MOOR_WC_SUCCESS, 0);
+		return;
+	}
+	expect(i == MOOR_CMD_OK, "status %u", i);
+	settle();
+	expect(!peek_cqe(&cq, &(struct moor_cqe){ 0 }), "the old ring is used");
+	while (next_event(MOOR_EQ_ASYNC, &eqe))
+		expect(eqe.type == MOOR_EVENT_CQ_ERROR && !eqe.number, "event 0x%x", eqe.type);
 }
 
 TEST_CASE(resize_torn, "RESIZE_CQ that can read the old ring in part does not write the new one",
@@ -448,6 +468,7 @@ TEST_CASE(resize_torn, "RESIZE_CQ that can read the old ring in part does not wr
 	struct cq cq;
 	struct qp qp;
 
+	at_least(max_log_cqe, 8);
 	make_cq(&cq, 0, 7);
 	make_qp(&qp, &cq, &cq);
 	connect_qp(&qp, qp.qpn);

@@ -60,7 +60,8 @@ TEST_CASE(ud_segments, "UD: address segments that are malformed, and such that a
 	TRY(true, priority, 0xff);
 	about("an entry without a GID");
 	d.to = good;
-	set_gid(V1_INDEX, MOOR_GID_NONE, gid_of(V1_INDEX), 0);
+	if (dev.max_gid > V1_INDEX)
+		set_gid(V1_INDEX, MOOR_GID_NONE, gid_of(V1_INDEX), 0);
 	d.to.sgid_index = V1_INDEX;
 	is_refused(&d, datagram(&d, 0, 64), MOOR_WC_LOC_QP_OP_ERR, MOOR_SYN_WQE);
 	about("no destination");
@@ -102,7 +103,7 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 		MOOR_WQE_SEND_INV, MOOR_WQE_WRITE, MOOR_WQE_WRITE_IMM,
 		MOOR_WQE_READ, MOOR_WQE_CMP_SWAP, MOOR_WQE_FETCH_ADD,
 		MOOR_WQE_LOCAL_INV, MOOR_WQE_BIND_MW, MOOR_WQE_REG_MR,
-		MOOR_WQE_ATOMIC_WRITE, MOOR_WQE_FLUSH, 0x0d, 0xff,
+		MOOR_WQE_ATOMIC_WRITE, MOOR_WQE_FLUSH, 0xff, 0x0d,
 	};
 	struct moor_cmd_create_qp cmd;
 	struct moor_sq_wqe *raw;
@@ -113,6 +114,9 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 	make_datagrams(&d);
 	recv_datagram(&d, 1, 1, BUF);
 	for (i = 0; i < sizeof(opcodes); i++) {
+		/* A later minor version may have given a meaning to the last one (VER-8). */
+		if (opcodes[i] == 0x0d && dev.minor > MOOR_HW_VERSION_MINOR)
+			break;
 		about("opcode 0x%02x", opcodes[i]);
 		wr = datagram(&d, 0, 8);
 		wr.opcode = opcodes[i];
@@ -161,6 +165,7 @@ TEST_CASE(ud_wqes, "UD: opcodes, strides, and what goes for every send WQE",
 		wr.sge[2] = wr.sge[0];
 		wr.data = i < 3 ? NULL : at(d.buf[0]);
 		wr.data_len = i < 3 ? 0 : 44 + i;
+		wr.flags = AS_IT_IS;
 		if (wr.num_sge > 3 || wr.data_len > 48) {
 			/* put_send() cannot post a WQE that is larger than its slot. */
 			raw = at(d.qp[0].sq);
@@ -246,7 +251,7 @@ TEST_CASE(ud_attributes, "UD: MODIFY_QP: Q_Key, P_Key index, and what has no eff
 	about("a path, a peer and timers");
 	must_modify(&d.qp[1], (struct moor_cmd_modify_qp){
 		.mask = MOOR_MASK(13, 1) & ~MOOR_QP_ATTR_PATH_MTU,
-		.sgid_index = IPV4_INDEX, .dest_qpn = 0x123456, .rq_psn = 99,
+		.sgid_index = (uint8_t)(dev.max_gid - 1), .dest_qpn = 0x123456, .rq_psn = 99,
 		.sq_psn = 98, .min_rnr_timer = 3, .timeout = 4, .retry_cnt = 5,
 		.rnr_retry = 6, .dgid = { 0xfe, 0x80, [15] = 1 },
 	});
@@ -536,8 +541,8 @@ TEST_CASE(ud_pages, "UD: the requester waits for pages; a receive does not",
 
 	skip_unless(dev.features & MOOR_FEATURE_ODP);
 	make_paged(&p);
-	make_cq(&d.cq[0], 10, 5);
-	make_cq(&d.cq[1], 11, 5);
+	make_cq(&d.cq[0], 2, 5);
+	make_cq(&d.cq[1], 3, 5);
 	set_gid(GID_INDEX, MOOR_GID_ROCE_V2, gid_of(GID_INDEX), MOOR_GID_NO_VLAN);
 	make_ud_qp(&d.qp[0], &d.cq[0]);
 	make_ud_qp(&d.qp[1], &d.cq[1]);

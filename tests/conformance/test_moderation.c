@@ -56,6 +56,18 @@ static bool in_time(void)
 }
 
 /*
+ * An event at once, so that no CQE from before it can count for a later request, as it may
+ * (CQ-22).
+ */
+static void begin_counting(struct pair *p)
+{
+	drop_events(MOOR_EQ_COMPLETION);
+	arm_cq(&p->cq[1], MOOR_CQ_ARM_ANY);
+	send(p, 1, MOOR_WQE_FLAG_SOLICITED);
+	need(event_of(1), "no event of what is solicited");
+}
+
+/*
  * Arms CQ 1 and sends @count messages. On a busy machine the period may end before
  * the look at the EQ: then it tries again. Return: whether the event is held back,
  * within the period.
@@ -66,6 +78,7 @@ static bool held_back(struct pair *p, unsigned int count)
 	bool none;
 
 	for (tries = 0; tries < 20; tries++) {
+		begin_counting(p);
 		asked = now_ns();
 		arm_cq(&p->cq[1], MOOR_CQ_ARM_ANY);
 		send(p, count, 0);
@@ -111,8 +124,6 @@ TEST_CASE(moderated_count, "an event waits for as many CQEs as it should, and no
 		send(&p, counts[i], 0);
 		expect(no_event(), "an event without a request");
 	}
-	about("CQEs from before the look do not count");
-	expect(held_back(&p, counts[2] - 1u), "an event before its time");
 }
 
 TEST_CASE(moderated_period, "an event waits as long as it should, and no longer",
@@ -138,6 +149,7 @@ TEST_CASE(moderated_period, "an event waits as long as it should, and no longer"
 	}
 	about("a period that nothing was held back in does not run");
 	moderate(1, 2, PERIOD_US);
+	begin_counting(&p);
 	arm_cq(&p.cq[1], MOOR_CQ_ARM_ANY);
 	send(&p, 2, 0);
 	expect(event_of(1), "no event");
@@ -233,6 +245,7 @@ TEST_CASE(moderated_moves, "RESIZE_CQ and overrun while an event is held back",
 	struct pair p;
 	unsigned int i;
 
+	at_least(max_log_cqe, 2);
 	make_pair(&p);
 	moderate(1, 9, PERIOD_US);
 	about("RESIZE_CQ");
@@ -284,6 +297,7 @@ TEST_CASE(moderated_destroyed, "what a CQ holds back goes with it, and so do its
 	send(&p, 1, 0);
 	expect(no_event(), "an event without a request");
 	moderate(1, 9, PERIOD_US);
+	begin_counting(&p);
 	asked = now_ns();
 	arm_cq(&p.cq[1], MOOR_CQ_ARM_ANY);
 	send(&p, 1, 0);

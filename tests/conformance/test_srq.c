@@ -38,12 +38,20 @@ TEST_CASE(srq_commands, "CREATE_SRQ and DESTROY_SRQ: ranges, and what is in use"
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.levels, 6);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_NIC);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_GATHER);
-	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root, 0);
 	BAD(MOOR_CMD_BAD_PARAM, doorbell, doorbell, 127);
 	BAD(MOOR_CMD_BAD_PARAM, doorbell, doorbell, ~0u);
 	BAD(MOOR_CMD_BUSY, doorbell, doorbell, cq.slot);
 #undef BAD
+	/* Where nothing is may come out when a receive is needed: srq_nowhere (CMD-41). */
+	cmd = good;
+	cmd.ring = flat(NOWHERE);
+	destroy.srqn = good.srqn;
+	if (do_command(cmd) == MOOR_CMD_OK)
+		must(destroy);
+	else
+		expect(answer.status == MOOR_CMD_DMA_FAULT, "a ring that is nowhere: %u",
+		       answer.status);
 	must(good);
 	refused(good, MOOR_CMD_BAD_INDEX, srqn, "twice");
 	cmd = srq_command(&same_index);
@@ -347,6 +355,7 @@ TEST_CASE(srq_resize, "another ring: deeper, wider, shallower; indices run on",
 	unsigned int i, j;
 	uint64_t old;
 
+	at_least(max_log_wqe, 6);
 	make_sharing(&s, MOOR_QP_RC);
 	for (i = 0; i < 4; i++) {
 		about("to 2^%u slots of 2^%u bytes", rings[i].log_depth,
@@ -373,6 +382,7 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	struct sharing s;
 	unsigned int n;
 
+	at_least(max_log_wqe, 4);
 	make_sharing(&s, MOOR_QP_RC);
 	for (n = 0; n < 9; n++)
 		post_shared(&s.srq, n, s.buf + BUF / 2, SLOT, s.key);
@@ -396,7 +406,7 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_NIC);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.entries, 1);
 	BAD(MOOR_CMD_BAD_PARAM, limit, limit, 17);
-	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
+	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root, 0);
 	cmd = good;
 	cmd.log_depth = 3;
 	cmd.limit = 0;
@@ -415,6 +425,19 @@ TEST_CASE(srq_resize_refused, "another ring that is refused changes nothing",
 	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
 	came_shared(&s, 0, 8, 8, 64);
 	expect_no_event(MOOR_EQ_ASYNC);
+	about("a ring that is nowhere: now, or when it is needed");
+	post_shared(&s.srq, 9, s.buf + BUF / 2, SLOT, s.key);
+	cmd = good;
+	cmd.mask = MOOR_SRQ_ATTR_RING;
+	cmd.ring = flat(NOWHERE);
+	if (do_command(cmd) == MOOR_CMD_OK) {
+		send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
+		expect(query_srq(&s.srq).failed == 1, "the SRQ has not failed");
+		return;
+	}
+	expect(answer.status == MOOR_CMD_DMA_FAULT, "status %u", answer.status);
+	send_shared(&s, 0, 64, MOOR_WC_SUCCESS);
+	came_shared(&s, 0, 9, 9, 64);
 }
 
 TEST_CASE(srq_masked, "without its bit nothing of the ring is looked at but what is reserved",

@@ -77,7 +77,9 @@ TEST_CASE(srq_limit_senseless, "a limit passes over a senseless producer index, 
 	store_slot(s.srq.slot, 2 + DEPTH + 1);
 	expect(!modify_srq(&s.srq, MOOR_SRQ_ATTR_LIMIT, 4), "it is refused");
 	send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
-	expect_event(MOOR_EVENT_SRQ_ERROR, s.srq.srqn);
+	expect_events({ MOOR_EVENT_SRQ_ERROR, s.srq.srqn },
+		      { MOOR_EVENT_QP_FATAL, s.receiver[0].qpn },
+		      { MOOR_EVENT_LAST_WQE, s.receiver[0].qpn });
 }
 
 /* The SRQ has failed: each QP that needs a receive fails too; one event of the SRQ. */
@@ -87,10 +89,13 @@ static void has_failed(struct sharing *s)
 
 	for (i = 0; i < 2; i++) {
 		send_shared(s, i, 64, MOOR_WC_REM_OP_ERR);
-		if (!i)
-			expect_event(MOOR_EVENT_SRQ_ERROR, s->srq.srqn);
-		expect_event(MOOR_EVENT_QP_FATAL, s->receiver[i].qpn);
-		expect_event(MOOR_EVENT_LAST_WQE, s->receiver[i].qpn);
+		if (i)
+			expect_events({ MOOR_EVENT_QP_FATAL, s->receiver[i].qpn },
+				      { MOOR_EVENT_LAST_WQE, s->receiver[i].qpn });
+		else
+			expect_events({ MOOR_EVENT_SRQ_ERROR, s->srq.srqn },
+				      { MOOR_EVENT_QP_FATAL, s->receiver[i].qpn },
+				      { MOOR_EVENT_LAST_WQE, s->receiver[i].qpn });
 		expect_no_event(MOOR_EQ_ASYNC);
 		expect(query_qp(&s->receiver[i]).state == MOOR_QPS_ERR,
 		       "receiver %u is not in ERR", i);
@@ -103,9 +108,32 @@ static void has_failed(struct sharing *s)
 	s->srq.producer = query_srq(&s->srq).consumer;
 	post_shared(&s->srq, 1, s->buf + BUF / 2, 64, s->key);
 	send_shared(s, 0, 64, MOOR_WC_REM_OP_ERR);
-	expect_event(MOOR_EVENT_QP_FATAL, s->receiver[0].qpn);
-	expect_event(MOOR_EVENT_LAST_WQE, s->receiver[0].qpn);
+	expect_events({ MOOR_EVENT_QP_FATAL, s->receiver[0].qpn },
+		      { MOOR_EVENT_LAST_WQE, s->receiver[0].qpn });
 	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+/* Gives the receivers an SRQ whose ring is nowhere. Return: false if it is refused (CMD-41). */
+static bool srq_nowhere(struct sharing *s)
+{
+	struct moor_cmd_create_srq create;
+	struct moor_cmd_create_qp cmd;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		destroy_qp(&s->receiver[i]);
+	create = srq_command(&s->srq);
+	create.ring = flat(NOWHERE);
+	if (do_command(create) != MOOR_CMD_OK) {
+		expect(answer.status == MOOR_CMD_DMA_FAULT, "status %u", answer.status);
+		return false;
+	}
+	for (i = 0; i < 2; i++) {
+		cmd = sharing_command(&s->receiver[i], &s->recv_cq[i], &s->srq);
+		must(cmd);
+		reconnect_shared(s, i);
+	}
+	return true;
 }
 
 TEST_CASE(srq_fails, "SRQ_ERROR: a senseless producer index, a slot out of reach",
@@ -126,9 +154,17 @@ TEST_CASE(srq_fails, "SRQ_ERROR: a senseless producer index, a slot out of reach
 	make_sharing(&s, MOOR_QP_RC);
 	about("a slot");
 	post_shared(&s.srq, 1, s.buf + BUF / 2, 64, s.key);
-	dma_unmap(s.srq.ring, 1u << (LOG_DEPTH + LOG_STRIDE));
+	dma_unmap(s.srq.ring, QUEUE_SIZE);
 	has_failed(&s);
 	dma_restore();
+
+	host_begin();
+	about("a ring that was never there: it is refused, or fails when it is needed");
+	make_sharing(&s, MOOR_QP_RC);
+	if (!srq_nowhere(&s))
+		return;
+	post_shared(&s.srq, 1, s.buf + BUF / 2, 64, s.key);
+	has_failed(&s);
 }
 
 TEST_CASE(srq_write_imm_refused, "a WRITE with immediate that is refused meets the SRQ",
@@ -142,14 +178,15 @@ TEST_CASE(srq_write_imm_refused, "a WRITE with immediate that is refused meets t
 
 	make_sharing(&s, MOOR_QP_RC);
 	for (i = 0; i < 3; i++) {
-		struct moor_rq_wqe *raw = at(s.srq.ring + ((uint64_t)i << LOG_STRIDE));
+		const struct moor_sge sge = { s.buf + BUF / 2, SLOT, s.key };
 
 		about("%s", what[i]);
-		if (i < 2)
-			post_shared(&s.srq, i, s.buf + BUF / 2, SLOT, s.key);
-		else
+		if (i < 2) {
+			put_shared(&s.srq, i, &sge, 1)->reserved1[3] = i == 1;
+			ring_shared(&s.srq);
+		} else {
 			store_slot(s.srq.slot, i + DEPTH + 1);
-		raw->reserved1[3] = i == 1;
+		}
 		post_send(&s.sender[0], (struct send_wr){
 			.opcode = MOOR_WQE_WRITE_IMM, .remote = s.buf,
 			.rkey = s.key ^ 1, SGE(s.buf, 64, s.key),
@@ -158,11 +195,15 @@ TEST_CASE(srq_write_imm_refused, "a WRITE with immediate that is refused meets t
 		if (i < 2)
 			expect_cqe(&s.recv_cq[0], i, i ? MOOR_WC_WR_FLUSH_ERR :
 				   MOOR_WC_LOC_ACCESS_ERR, i ? 0 : MOOR_SYN_KEY);
+		if (!i)
+			expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+		else if (i == 1)
+			expect_events({ MOOR_EVENT_QP_ACCESS_ERR, s.receiver[0].qpn },
+				      { MOOR_EVENT_LAST_WQE, s.receiver[0].qpn });
 		else
-			expect_event(MOOR_EVENT_SRQ_ERROR, s.srq.srqn);
-		if (i)
-			expect_event(MOOR_EVENT_QP_ACCESS_ERR, s.receiver[0].qpn);
-		expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+			expect_events({ MOOR_EVENT_SRQ_ERROR, s.srq.srqn },
+				      { MOOR_EVENT_QP_ACCESS_ERR, s.receiver[0].qpn },
+				      { MOOR_EVENT_LAST_WQE, s.receiver[0].qpn });
 		expect_no_event(MOOR_EQ_ASYNC);
 		expect(query_srq(&s.srq).failed == (i == 2), "failed: %u",
 		       query_srq(&s.srq).failed);
@@ -179,8 +220,10 @@ TEST_CASE(srq_cq_fails, "LAST_WQE comes where the QP's CQ has failed, and nothin
 	struct cq small;
 	unsigned int i;
 
+	at_least(max_cq, 5);
 	make_sharing(&s, MOOR_QP_RC);
-	make_cq(&small, 10, 0);
+	make_cq(&small, 4, 0);
+	destroy_qp(&s.receiver[0]);
 	make_sharing_qp(&s.receiver[0], &small, &s.srq);
 	reset_qp(&s.sender[0]);
 	connect_qp(&s.sender[0], s.receiver[0].qpn);
@@ -192,8 +235,8 @@ TEST_CASE(srq_cq_fails, "LAST_WQE comes where the QP's CQ has failed, and nothin
 	expect_no_event(MOOR_EQ_ASYNC);
 	about("one that overruns");
 	send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
-	expect_event(MOOR_EVENT_CQ_ERROR, small.cqn);
-	expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
+	expect_events({ MOOR_EVENT_CQ_ERROR, small.cqn },
+		      { MOOR_EVENT_LAST_WQE, s.receiver[0].qpn });
 	expect_no_event(MOOR_EQ_ASYNC);
 	expect(query_srq(&s.srq).consumer == 2, "%u are taken",
 	       query_srq(&s.srq).consumer);
@@ -240,12 +283,11 @@ TEST_CASE(srq_last_wqe, "LAST_WQE: once, behind the CQE of the WQE that was held
 
 	about("by itself");
 	for (i = 0; i < 2; i++) {
-		struct moor_rq_wqe *raw = at(s.srq.ring + ((uint64_t)(1 + i) <<
-							   LOG_STRIDE));
+		const struct moor_sge sge = { s.buf + BUF / 2, SLOT, s.key };
 
 		reconnect_shared(&s, 0);
-		post_shared(&s.srq, 2, s.buf + BUF / 2, SLOT, s.key);
-		raw->reserved1[3] = 1;
+		put_shared(&s.srq, 2, &sge, 1)->reserved1[3] = 1;
+		ring_shared(&s.srq);
 		send_shared(&s, 0, 64, MOOR_WC_REM_OP_ERR);
 		expect_event(MOOR_EVENT_LAST_WQE, s.receiver[0].qpn);
 		expect(poll_cqe(&s.recv_cq[0], &cqe) && cqe.wr_id == 2 &&
