@@ -35,12 +35,13 @@ static bool write_is_reported(void)
 /* The result of a READ. */
 static bool read_result_is_reported(void)
 {
-	uint64_t from = take(PAGE);
 	struct self s;
+	uint64_t from;
 
 	if (dev.consumer_first < MOOR_MR_INDEX_FIRST + 2)
 		return false;
 	begin(&s);
+	from = take(PAGE);
 	post_send(&s.qp, (struct send_wr){
 		.opcode = MOOR_WQE_READ, .remote = from,
 		.rkey = make_mr(PD, ALL_RIGHTS, from, PAGE),

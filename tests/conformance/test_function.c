@@ -90,7 +90,7 @@ static uint64_t bar_size(unsigned int bar, uint32_t *flags)
 }
 
 TEST_CASE(bars, "three BARs of 64 bits, of the sizes that the registers ask for",
-	  "BAR-1 BAR-2 DB-1 MR-3", 0)
+	  "BAR-1 BAR-2 DB-1 DB-12 DB-21 MR-3 REG-4", 0)
 {
 	static const struct {
 		unsigned int bar;
@@ -124,10 +124,10 @@ TEST_CASE(bars, "three BARs of 64 bits, of the sizes that the registers ask for"
 	expect(!(size & (size - 1)) && dev.db_pages && pages <= size,
 	       "BAR4: %u doorbell pages in 0x%llx bytes", dev.db_pages,
 	       (unsigned long long)size);
-	expect(!(dev.features & MOOR_FEATURE_DOZES) ||
-	       (dev.kick_offset >= pages && dev.kick_offset + pages <= size),
+	/* They are there also without DOZES (DB-21). */
+	expect(dev.kick_offset >= pages && dev.kick_offset + pages <= size,
 	       "BAR4: kick pages at 0x%x", dev.kick_offset);
-	inside = dev.dm_offset >= pages && dev.dm_offset < size &&
+	inside = dev.dm_offset >= dev.kick_offset + pages && dev.dm_offset < size &&
 		 dev.dm_size <= size - dev.dm_offset;
 	expect(!dev.dm_size || (inside && !(dev.dm_offset % PAGE)),
 	       "BAR4: on-NIC memory at 0x%llx", (unsigned long long)dev.dm_offset);
@@ -169,6 +169,7 @@ TEST_CASE(odd_accesses, "BAR0 ignores accesses of another size or alignment",
 	expect(reg_read64(MOOR_REG_MAGIC) == ((uint64_t)reg_read(MOOR_REG_VERSION)
 	       << 32 | MOOR_MAGIC), "MAGIC and VERSION");
 	reg_write64(MOOR_REG_STATUS, both);
+	wait_ready();
 	expect(!reg_read64(MOOR_REG_CMD_BASE), "a write does not reach CONTROL");
 }
 
@@ -251,5 +252,26 @@ TEST_CASE(hole, "what lies beside the parts of BAR4, and the kick pages, read as
 		tried++;
 	}
 	expect(tried || size == pages, "nothing tried");
+	expect(!nop(), "the device works no more");
+}
+
+TEST_CASE(apart, "kicks and doorbells are no stores into on-NIC memory", "BAR-6 DB-12 XLT-19",
+	  HAS(DM))
+{
+	const uint32_t slots = 2 * MOOR_DB_SLOTS_PER_PAGE;
+	uint64_t words = dev.dm_size / 8 < slots ? dev.dm_size / 8 : slots, changed = 0, i;
+
+	for (i = 0; i < words; i++)
+		bar_write64(MOOR_BAR_DB, dev.dm_offset + i * 8, 0x55aa00 + i);
+	for (i = 0; i < slots; i++) {
+		kick((uint32_t)i);
+		/* Those of page 0 are the driver's. */
+		if (i >= MOOR_DB_SLOTS_PER_PAGE)
+			store_slot((uint32_t)i, ~0ull);
+	}
+	reg_read(MOOR_REG_FENCE);
+	for (i = 0; i < words; i++)
+		changed += bar_read64(MOOR_BAR_DB, dev.dm_offset + i * 8) != 0x55aa00 + i;
+	expect(!changed, "%llu words have changed", (unsigned long long)changed);
 	expect(!nop(), "the device works no more");
 }
