@@ -2,6 +2,7 @@
 /* Event queues and events (HWI 9). */
 #include <string.h>
 
+#include "platform.h"
 #include "traffic.h"
 
 /* An empty WRITE through a QP that is connected to itself, for one CQE. */
@@ -81,31 +82,74 @@ TEST_CASE(own_vector, "each EQ raises its own vector; several may share one",
 		       "another EQ's is");
 }
 
-TEST_CASE(full, "an EQ is not overrun: events are kept back, and none is lost",
-	  "EV-3", 0)
-{
-	const unsigned int n = (1u << LOG_EQE) + 9;
-	struct moor_eqe eqe;
-	struct qp qp[(1u << LOG_EQE) + 9];
-	unsigned int i, got = 0;
-	struct cq cq[(1u << LOG_EQE) + 9];
-	uint64_t seen = 0;
+/* Makes an EQ anew, with few entries, so that few events fill it. */
+#define LOG_FEW		2u
+#define FEW		(1u << LOG_FEW)
 
-	for (i = 0; i < n; i++) {
-		self_connected(&qp[i], &cq[i], i);
-		arm_cq(&cq[i], MOOR_CQ_ARM_ANY);
-		one_cqe(&qp[i], &cq[i]);
+static void make_small_eq(uint32_t eqn)
+{
+	struct moor_cmd_destroy_eq destroy = {
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = eqn,
+	};
+
+	must(destroy);
+	make_eq(eqn, LOG_FEW, eq_vector(eqn));
+}
+
+/* Has the EQ, of which nothing has been consumed yet, @num events or more? */
+static bool has_events(uint32_t eqn, unsigned int num)
+{
+	const struct moor_eqe *first = at(next_event_place(eqn));
+
+	return __atomic_load_n(&first[num - 1].phase, __ATOMIC_ACQUIRE) & 1;
+}
+
+/*
+ * Lets a CQ's event follow the CQE that is there. Of one that is kept back nobody can
+ * see when that is: it has more time than any device needs.
+ */
+static void let_event_come(unsigned int number)
+{
+	uint64_t end = now_ns() + 10000000;
+
+	if (number <= FEW) {
+		need(wait_until(has_events(MOOR_EQ_COMPLETION, number)),
+		     "event %u does not come", number);
+		return;
 	}
 	settle();
-	while (wait_event(MOOR_EQ_COMPLETION, &eqe)) {
-		need(eqe.type == MOOR_EVENT_COMPLETION && eqe.number < n,
-		     "type 0x%x of %u", eqe.type, eqe.number);
-		expect(!(seen >> eqe.number & 1), "CQ %u twice", eqe.number);
-		seen |= 1ull << eqe.number;
-		if (++got == n)
-			break;
+	while (now_ns() < end)
+		breathe();
+}
+
+TEST_CASE(full, "an EQ is not overrun: events are kept back, in order, and none is lost",
+	  "EV-3 EQ-1", 0)
+{
+	struct qp qp[FEW + 9];
+	struct cq cq[FEW + 9];
+	unsigned int n = FEW + 9, i;
+	struct moor_eqe eqe;
+
+	at_least(max_cq, FEW + 2);
+	at_least(qp_index_bits, LOG_FEW + 1);
+	if (n > dev.max_cq)
+		n = dev.max_cq;
+	if (n > 1u << dev.qp_index_bits)
+		n = 1u << dev.qp_index_bits;
+	make_small_eq(MOOR_EQ_COMPLETION);
+	for (i = 0; i < n; i++) {
+		/* Their numbers are not the order. */
+		self_connected(&qp[i], &cq[i], n - 1 - i);
+		arm_cq(&cq[i], MOOR_CQ_ARM_ANY);
+		one_cqe(&qp[i], &cq[i]);
+		let_event_come(i + 1);
 	}
-	expect(got == n, "%u events of %u", got, n);
+	for (i = 0; i < n; i++) {
+		need(wait_event(MOOR_EQ_COMPLETION, &eqe), "%u events of %u", i, n);
+		expect(eqe.type == MOOR_EVENT_COMPLETION && eqe.number == cq[i].cqn,
+		       "type 0x%x of CQ %u where CQ %u was due", eqe.type, eqe.number,
+		       cq[i].cqn);
+	}
 	expect_no_event(MOOR_EQ_COMPLETION);
 }
 
@@ -204,6 +248,72 @@ TEST_CASE(drained, "SQ_DRAINED: in SQD, when notification was asked for",
 	expect(!query_qp(&p.qp[0]).sq_draining, "it is still draining");
 	about("from SQD to SQD");
 	must_modify(&p.qp[0], sqd);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(drained_behind, "SQ_DRAINED comes behind the CQEs of what has ended", "EV-11 ORD-1", 0)
+{
+	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);
+	uint32_t round, i, posted, there, ended = 0;
+	struct moor_cqe cqe;
+	struct moor_eqe eqe;
+	struct pair p;
+
+	sqd.mask |= MOOR_QP_ATTR_SQD_EVENT;
+	make_pair(&p);
+	for (round = 0; round < 20; round++) {
+		about("round %u", round);
+		posted = DEPTH < 4 ? 1 : DEPTH - 1;
+		for (i = 0; i < posted; i++)
+			put_send(&p.qp[0], &(struct send_wr){
+				.opcode = MOOR_WQE_WRITE, .remote = p.buf[1],
+				.rkey = p.key[1], SGE(p.buf[0], 2048, p.key[0]),
+			});
+		ring_send(&p.qp[0]);
+		for (i = 0; i < round * 20; i++)
+			peek_cqe(&p.cq[0], &cqe);
+		must_modify(&p.qp[0], sqd);
+		need(wait_event(MOOR_EQ_ASYNC, &eqe) &&
+		     eqe.type == MOOR_EVENT_SQ_DRAINED, "no event");
+		for (there = 0; poll_cqe(&p.cq[0], &cqe); there++)
+			;
+		ended += there;
+		expect(query_qp(&p.qp[0]).sq_consumer == ended,
+		       "%u WQEs have ended, %u CQEs are there",
+		       query_qp(&p.qp[0]).sq_consumer, ended);
+		must_modify(&p.qp[0], to_state(MOOR_QPS_RTS));
+		for (; there < posted; there++, ended++)
+			expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(left_before_drained, "there is none when it has left SQD before", "EV-11 QP-12", 0)
+{
+	struct moor_cmd_modify_qp sqd = to_state(MOOR_QPS_SQD);
+	struct pair p;
+
+	sqd.mask |= MOOR_QP_ATTR_SQD_EVENT;
+	make_pair(&p);
+	must_modify(&p.qp[0], (struct moor_cmd_modify_qp){
+		.mask = MOOR_QP_ATTR_RNR_RETRY, .rnr_retry = 7,
+	});
+	/* It waits for a receive. */
+	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND, .wr_id = 1 });
+	settle();
+	must_modify(&p.qp[0], sqd);
+	expect(query_qp(&p.qp[0]).sq_draining, "it does not drain");
+	must_modify(&p.qp[0], to_state(MOOR_QPS_RTS));
+	post_recv(&p.qp[1], 2, 0, 0, 0);
+	expect_cqe(&p.cq[0], 1, MOOR_WC_SUCCESS, 0);
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("in SQD again, unasked");
+	must_modify(&p.qp[0], to_state(MOOR_QPS_SQD));
+	expect_no_event(MOOR_EQ_ASYNC);
+	about("and asked");
+	must_modify(&p.qp[0], to_state(MOOR_QPS_RTS));
+	must_modify(&p.qp[0], sqd);
+	expect_event(MOOR_EVENT_SQ_DRAINED, p.qp[0].qpn);
 	expect_no_event(MOOR_EQ_ASYNC);
 }
 
@@ -344,7 +454,7 @@ TEST_CASE(mended_producer, "one that has been put right by then does nothing",
 }
 
 TEST_CASE(unreachable_queue, "QP_FATAL: a queue that cannot be reached any more",
-	  "EV-7 EV-6 WQ-5 RC-23 CQ-9 CQ-10", 0)
+	  "EV-7 WQ-5 RC-23", 0)
 {
 	struct pair p;
 
@@ -361,23 +471,33 @@ TEST_CASE(unreachable_queue, "QP_FATAL: a queue that cannot be reached any more"
 	host_begin();
 	make_pair(&p);
 	drop_events(MOOR_EQ_ASYNC);
-	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
 	settle();
+	/* A device may read a receive as soon as it sees the slot. */
 	dma_unmap(p.qp[1].rq, 1u << (LOG_DEPTH + LOG_STRIDE));
+	post_recv(&p.qp[1], 1, p.buf[1], 64, p.key[1]);
 	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_SEND });
 	expect_event(MOOR_EVENT_QP_FATAL, p.qp[1].qpn);
 	expect_cqe(&p.cq[0], 0, MOOR_WC_REM_OP_ERR, 0);
 	dma_restore();
+}
 
-	about("the ring of a CQ");
-	host_begin();
+TEST_CASE(unreachable_cq, "CQ_ERROR: the ring of a CQ that cannot be reached any more",
+	  "EV-6 CQ-9 CQ-10", 0)
+{
+	bool reports = platform_reports_writes();
+	struct pair p;
+
 	make_pair(&p);
 	drop_events(MOOR_EQ_ASYNC);
 	settle();
 	dma_unmap(p.cq[0].ring, PAGE);
 	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
-	expect_event(MOOR_EVENT_CQ_ERROR, p.cq[0].cqn);
-	expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "the QP is not in ERR");
+	if (reports) {
+		expect_event(MOOR_EVENT_CQ_ERROR, p.cq[0].cqn);
+		expect(reaches_state(&p.qp[0], MOOR_QPS_ERR), "the QP is not in ERR");
+	}
+	expect_no_event(MOOR_EQ_ASYNC);
+	expect(is_all(p.cq[0].ring, PAGE, 0), "it is written");
 	dma_restore();
 }
 
@@ -386,10 +506,14 @@ static void fill_completion_eq(struct qp *qp, struct cq *cq)
 {
 	unsigned int i;
 
-	for (i = 0; i < 1u << LOG_EQE; i++) {
+	make_small_eq(MOOR_EQ_COMPLETION);
+	make_cq(cq, 0, LOG_DEPTH);
+	make_qp(qp, cq, cq);
+	connect_qp(qp, qp->qpn);
+	for (i = 0; i < FEW; i++) {
 		arm_cq(cq, MOOR_CQ_ARM_ANY);
 		one_cqe(qp, cq);
-		settle();
+		let_event_come(i + 1);
 	}
 }
 
@@ -401,15 +525,14 @@ TEST_CASE(merged, "while an event is kept back, further ones like it are one wit
 	struct cq cq[2];
 	struct qp qp[2];
 
-	self_connected(&qp[0], &cq[0], 0);
-	self_connected(&qp[1], &cq[1], 1);
 	fill_completion_eq(&qp[0], &cq[0]);
+	self_connected(&qp[1], &cq[1], 1);
 	for (i = 0; i < 5; i++) {
 		arm_cq(&cq[1], MOOR_CQ_ARM_ANY);
 		one_cqe(&qp[1], &cq[1]);
 		settle();
 	}
-	while (others < 1u << LOG_EQE && wait_event(MOOR_EQ_COMPLETION, &eqe))
+	while (others < FEW && wait_event(MOOR_EQ_COMPLETION, &eqe))
 		others += eqe.number == 0;
 	expect(wait_event(MOOR_EQ_COMPLETION, &eqe) && eqe.number == 1,
 	       "the event that was kept back does not come");
@@ -429,33 +552,76 @@ TEST_CASE(gone_with_queue, "an event that is kept back goes with its queue", "EV
 	struct qp qp[2];
 	unsigned int n = 0;
 
-	self_connected(&qp[0], &cq[0], 0);
-	self_connected(&qp[1], &cq[1], 1);
 	fill_completion_eq(&qp[0], &cq[0]);
+	self_connected(&qp[1], &cq[1], 1);
 	arm_cq(&cq[1], MOOR_CQ_ARM_ANY);
 	one_cqe(&qp[1], &cq[1]);
 	settle();
 	destroy_qp(&qp[1]);
 	must(destroy);
-	while (n < 1u << LOG_EQE && wait_event(MOOR_EQ_COMPLETION, &eqe))
+	while (n < FEW && wait_event(MOOR_EQ_COMPLETION, &eqe))
 		n += expect(eqe.number == 0, "an event of CQ %u", eqe.number);
 	expect_no_event(MOOR_EQ_COMPLETION);
 }
 
-TEST_CASE(no_eq, "an event whose EQ does not exist is lost", "EV-18", 0)
+/* A WRITE of QP 0 that the QP @qp, which is connected to it anew, refuses with an event. */
+static void access_error(struct pair *p, struct qp *qp)
+{
+	reset_qp(&p->qp[0]);
+	reset_qp(qp);
+	connect_qp(&p->qp[0], qp->qpn);
+	connect_qp(qp, p->qp[0].qpn);
+	post_send(&p->qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_WRITE, .remote = p->buf[1],
+		.rkey = p->key[1] ^ 1, SGE(p->buf[0], 8, p->key[0]),
+	});
+	expect_cqe(&p->cq[0], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+	settle();
+}
+
+TEST_CASE(of_a_qp, "those of a QP that are kept back stay at RESET, and go when it is destroyed",
+	  "EV-17 EV-3", 0)
+{
+	struct qp stays, goes;
+	unsigned int i;
+	struct pair p;
+
+	make_pair(&p);
+	make_qp(&stays, &p.cq[1], &p.cq[1]);
+	make_qp(&goes, &p.cq[1], &p.cq[1]);
+	make_small_eq(MOOR_EQ_ASYNC);
+	for (i = 0; i < FEW; i++) {
+		access_error(&p, &p.qp[1]);
+		need(has_events(MOOR_EQ_ASYNC, i + 1), "event %u does not come", i);
+	}
+	access_error(&p, &goes);
+	access_error(&p, &stays);
+	reset_qp(&stays);
+	destroy_qp(&goes);
+	for (i = 0; i < FEW; i++)
+		expect_event(MOOR_EVENT_QP_ACCESS_ERR, p.qp[1].qpn);
+	expect_event(MOOR_EVENT_QP_ACCESS_ERR, stays.qpn);
+	expect_no_event(MOOR_EQ_ASYNC);
+}
+
+TEST_CASE(no_eq, "an event whose EQ does not exist is lost", "EV-18 EQ-2", 0)
 {
 	struct moor_cmd_destroy_eq destroy = {
 		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_ASYNC,
 	};
+	const uint64_t old = next_event_place(MOOR_EQ_ASYNC) & ~(PAGE - 1);
 	struct pair p;
 
 	make_pair(&p);
 	must(destroy);
+	memset(at(old), 0x99, PAGE);
 	expect(move(&p, MOOR_WQE_WRITE, p.buf[0], p.key[0], p.buf[1],
 		    p.key[1] ^ 1, 8).status == MOOR_WC_REM_ACCESS_ERR, "status");
 	settle();
+	expect(is_all(old, PAGE, 0x99), "it is written where EQ 0 was");
 	make_eq(MOOR_EQ_ASYNC, LOG_EQE, eq_vector(MOOR_EQ_ASYNC));
 	expect_no_event(MOOR_EQ_ASYNC);
+	expect(is_all(old, PAGE, 0x99), "it is written where EQ 0 was");
 	reconnect(&p);
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1] ^ 1, p.buf[1], 8, false);
 }

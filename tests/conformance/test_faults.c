@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "platform.h"
 #include "traffic.h"
 
 /* Reads STATUS more and more rarely: reads may keep a device from sleeping. */
@@ -43,11 +44,18 @@ TEST_CASE(unreachable_rings, "a ring or the dozing word that cannot be reached a
 	static const uint32_t regs[] = { MOOR_REG_CMD_BASE, MOOR_REG_CPL_BASE,
 					 MOOR_REG_DOZE_ADDR };
 	struct moor_cmd_hdr cmd = { .opcode = MOOR_CMD_NOP };
+	bool reports = platform_reports_writes();
 	unsigned int i;
 
 	for (i = 0; i < (dev.features & MOOR_FEATURE_DOZES ? 3 : 2); i++) {
 		about("register 0x%x", regs[i]);
+		/* The others are written alone (ACC-19). */
+		if (regs[i] != MOOR_REG_CMD_BASE && !reports)
+			continue;
 		settle();
+		/* A device that stays awake, as it may, does not write the word. */
+		if (regs[i] == MOOR_REG_DOZE_ADDR && !dozing())
+			continue;
 		dma_unmap(reg_read64(regs[i]), PAGE);
 		issue(&cmd, sizeof(cmd));
 		expect_fatal(MOOR_FATAL_DMA);
@@ -61,13 +69,15 @@ TEST_CASE(unreachable_eq, "an EQ that cannot be reached any more", "ERR-1 ERR-3"
 {
 	struct moor_cmd_create_eq cmd = {
 		.hdr.opcode = MOOR_CMD_CREATE_EQ, .eqn = MOOR_EQ_COMPLETION,
-		.log_eqe = LOG_EQE, .base = take(PAGE), .vector = 1,
+		.log_eqe = LOG_EQE, .vector = 1,
 	};
 	struct moor_cmd_destroy_eq destroy = {
 		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_COMPLETION,
 	};
+	bool reports = platform_reports_writes();
 	struct pair p;
 
+	cmd.base = take(PAGE);
 	must(destroy);
 	must(cmd);
 	make_pair(&p);
@@ -75,7 +85,11 @@ TEST_CASE(unreachable_eq, "an EQ that cannot be reached any more", "ERR-1 ERR-3"
 	dma_unmap(cmd.base, PAGE);
 	arm_cq(&p.cq[0], MOOR_CQ_ARM_ANY);
 	post_send(&p.qp[0], (struct send_wr){ .opcode = MOOR_WQE_WRITE });
-	expect_fatal(MOOR_FATAL_DMA);
+	if (reports)
+		expect_fatal(MOOR_FATAL_DMA);
+	else
+		expect_cqe(&p.cq[0], 0, MOOR_WC_SUCCESS, 0);
+	expect(is_all(cmd.base, PAGE, 0), "it is written");
 }
 
 TEST_CASE(no_dma_after, "after a fatal error there is no DMA", "ERR-2", 0)
@@ -101,12 +115,21 @@ TEST_CASE(no_dma_after, "after a fatal error there is no DMA", "ERR-2", 0)
 	       "there is");
 }
 
+/* The body of the last entry alone, which stays INVALID, and the last slot. */
+static uint64_t last_entry(void)
+{
+	return (uint64_t)(dev.num_keys - 1) * 64 + 16;
+}
+
+static uint64_t last_slot(void)
+{
+	return (uint64_t)dev.db_pages * PAGE - 8;
+}
+
 /* Stores into BAR2, a slot that is tied to nothing and on-NIC memory, and reads it back. */
 static void stores_stay(const char *when, uint64_t seed)
 {
-	/* The entry's body alone: it stays INVALID. */
-	const uint64_t entry = (uint64_t)(dev.num_keys - 1) * 64 + 16;
-	const uint64_t slot = 2 * PAGE - 8;
+	const uint64_t entry = last_entry(), slot = last_slot();
 
 	bar_write64(MOOR_BAR_MR, entry, seed);
 	bar_write64(MOOR_BAR_DB, slot, seed + 1);
@@ -121,7 +144,7 @@ static void stores_stay(const char *when, uint64_t seed)
 TEST_CASE(stores_always_stay, "BAR2, slots and on-NIC memory keep what they get, in every state",
 	  "CTL-21 ERR-2 ERR-4 CTL-2", 0)
 {
-	const uint64_t slot = 2 * PAGE - 8;
+	const uint64_t slot = last_slot();
 
 	host_reset();
 	stores_stay("before ENABLE", 0x1111222233334444);
@@ -141,6 +164,7 @@ TEST_CASE(stores_always_stay, "BAR2, slots and on-NIC memory keep what they get,
 	stores_stay("FATAL", 0x4444555566667777);
 	host_reset();
 	expect(!bar_read64(MOOR_BAR_DB, slot), "a reset does not zero the slot");
+	expect(!bar_read64(MOOR_BAR_MR, last_entry()), "a reset does not zero the entry");
 }
 
 TEST_CASE(bus_master_stops, "Bus Master Enable cleared in mid-flight, and set again",
@@ -246,13 +270,48 @@ static void set_waits(struct pair *p, const struct wait *wait, uint8_t retries)
 		reset_qp(&p->qp[1]);
 }
 
+static void send_waiting(struct pair *p)
+{
+	post_send(&p->qp[0], (struct send_wr){
+		.opcode = MOOR_WQE_SEND, .wr_id = 6, SGE(p->buf[0], 64, p->key[0]),
+	});
+}
+
+static void expect_waited(struct pair *p, const struct wait *wait)
+{
+	expect_cqe(&p->cq[0], 6, wait->status, wait->answered ? 0 : MOOR_SYN_NO_RESPONDER);
+}
+
 /*
- * Sends a message that waits, and takes Bus Master Enable away for @ns while it does. On
- * a machine that is so busy that the wait may be over before that, it tries again. @left:
- * this much of the wait was left, or more. Return: as stand_still().
+ * How long this device waits, which may be longer than it has to (LAY-32): the shortest
+ * of some waits, and the longest.
+ */
+static void measure_wait(struct pair *p, const struct wait *wait, uint64_t *shortest,
+			 uint64_t *longest)
+{
+	uint64_t took;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		set_waits(p, wait, wait->answered);
+		took = now_ns();
+		send_waiting(p);
+		expect_waited(p, wait);
+		took = now_ns() - took;
+		*shortest = i && *shortest < took ? *shortest : took;
+		*longest = i && *longest > took ? *longest : took;
+	}
+	expect(*shortest + *shortest / 1000 >= wait->least, "it waits for %llu us",
+	       (unsigned long long)*shortest / 1000);
+}
+
+/*
+ * Sends a message that waits for @usual ns, and takes Bus Master Enable away for @ns while
+ * it does. On a machine that is so busy that the wait may be over before that, it tries
+ * again. @left: about this much of the wait was left. Return: as stand_still().
  */
 static uint64_t wait_without(struct pair *p, const struct wait *wait, uint8_t retries,
-			     uint64_t ns, uint64_t *left)
+			     uint64_t usual, uint64_t ns, uint64_t *left)
 {
 	uint64_t began, took;
 	unsigned int tries;
@@ -260,17 +319,14 @@ static uint64_t wait_without(struct pair *p, const struct wait *wait, uint8_t re
 	for (tries = 0; tries < 20; tries++) {
 		set_waits(p, wait, retries);
 		began = now_ns();
-		post_send(&p->qp[0], (struct send_wr){
-			.opcode = MOOR_WQE_SEND, .wr_id = 6,
-			SGE(p->buf[0], 64, p->key[0]),
-		});
+		send_waiting(p);
 		/* It is on its way, and the NAK has come. */
 		nop();
 		wait_until(now_ns() - began > 2000000);
 		bus_master(false);
 		took = now_ns() - began;
-		if (took < wait->least) {
-			*left = wait->least - took;
+		if (took < usual) {
+			*left = usual - took;
 			return stand_still(ns);
 		}
 		bus_master(true);
@@ -283,7 +339,7 @@ TEST_CASE(runs_out, "what runs out while Bus Master Enable is clear takes effect
 	  "ERR-10 RC-36", 0)
 {
 	const struct wait *wait;
-	uint64_t since, took = 0, left = 0;
+	uint64_t since, took = 0, left = 0, shortest = 0, longest = 0;
 	unsigned int i, tries;
 	struct pair p;
 
@@ -291,17 +347,17 @@ TEST_CASE(runs_out, "what runs out while Bus Master Enable is clear takes effect
 	for (i = 0; i < 2; i++) {
 		wait = &waits[i];
 		about("%s", wait->name);
+		measure_wait(&p, wait, &shortest, &longest);
 		/* Slow machines have some tries: time that stood still would fail each of them. */
 		for (tries = 0; tries < 10; tries++) {
-			since = wait_without(&p, wait, wait->answered, 4 * wait->least,
-					     &left);
-			expect_cqe(&p.cq[0], 6, wait->status, wait->answered ? 0 :
-				   MOOR_SYN_NO_RESPONDER);
+			since = wait_without(&p, wait, wait->answered, shortest,
+					     4 * longest, &left);
+			expect_waited(&p, wait);
 			took = now_ns() - since;
-			if (took < left)
+			if (took < left / 2)
 				break;
 		}
-		expect(took < left, "after %llu us, when %llu us had been left",
+		expect(took < left / 2, "after %llu us, when %llu us had been left",
 		       (unsigned long long)took / 1000, (unsigned long long)left / 1000);
 	}
 }
@@ -316,9 +372,9 @@ TEST_CASE(runs_out_once, "a wait that has run out several times over has run out
 	make_pair(&p);
 	for (i = 0; i < 2; i++) {
 		about("%s", waits[i].name);
-		since = wait_without(&p, &waits[i], 3, 8 * waits[i].least, &left);
-		expect_cqe(&p.cq[0], 6, waits[i].status, waits[i].answered ? 0 :
-			   MOOR_SYN_NO_RESPONDER);
+		since = wait_without(&p, &waits[i], 3, waits[i].least,
+				     8 * waits[i].least, &left);
+		expect_waited(&p, &waits[i]);
 		took = now_ns() - since;
 		/* Of three retries or more one has been spent. */
 		expect(took >= 2 * waits[i].least, "the last retry after %llu us",
