@@ -5,7 +5,7 @@
 #include "traffic.h"
 
 TEST_CASE(eq, "CREATE_EQ and DESTROY_EQ: ranges, and what is in use",
-	  "EQ-1 EQ-2 EV-4 CMD-11 CMD-12 CMD-14 CMD-16 CMD-17 CMD-18 CMD-30", 0)
+	  "EQ-1 EQ-2 EV-4 CMD-11 CMD-12 CMD-14 CMD-17 CMD-18 CMD-30", 0)
 {
 	struct moor_cmd_create_eq good = {
 		.hdr.opcode = MOOR_CMD_CREATE_EQ, .eqn = dev.max_eq - 1,
@@ -29,7 +29,6 @@ TEST_CASE(eq, "CREATE_EQ and DESTROY_EQ: ranges, and what is in use",
 	BAD(MOOR_CMD_BAD_PARAM, log_eqe, (uint8_t)(dev.max_log_eqe + 1));
 	BAD(MOOR_CMD_BAD_PARAM, log_eqe, 0xff);
 	BAD(MOOR_CMD_BAD_PARAM, base, good.base + 32);
-	BAD(MOOR_CMD_DMA_FAULT, base, NOWHERE);
 	BAD(MOOR_CMD_BAD_INDEX, eqn, dev.max_eq);
 	BAD(MOOR_CMD_BAD_INDEX, eqn, ~0u);
 	BAD(MOOR_CMD_BAD_INDEX, eqn, MOOR_EQ_ASYNC);
@@ -55,43 +54,52 @@ TEST_CASE(eq, "CREATE_EQ and DESTROY_EQ: ranges, and what is in use",
 	must(good);
 }
 
-TEST_CASE(eq_gone, "no event is written to an EQ that is destroyed", "EQ-2", 0)
+TEST_CASE(eq_gone, "no event is written to an EQ that is destroyed, none that was kept back",
+	  "EQ-2 EV-18", 0)
 {
-	struct moor_cmd_create_eq create = {
-		.hdr.opcode = MOOR_CMD_CREATE_EQ, .eqn = dev.max_eq - 1,
-		.log_eqe = LOG_EQE, .base = take(PAGE),
-	};
 	struct moor_cmd_destroy_eq destroy = {
-		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = create.eqn,
+		.hdr.opcode = MOOR_CMD_DESTROY_EQ, .eqn = MOOR_EQ_ASYNC,
 	};
-	struct moor_cmd_destroy_cq destroy_cq = {
-		.hdr.opcode = MOOR_CMD_DESTROY_CQ, .cqn = 5,
-	};
-	struct moor_cmd_create_cq cmd;
-	struct cq cq;
-	struct qp qp;
+	uint64_t base, end;
+	struct pair p;
+	unsigned int i;
 
-	must(create);
-	cmd = cq_command(&cq, 5, 4);
-	cmd.eqn = create.eqn;
-	must(cmd);
-	make_qp(&qp, &cq, &cq);
-	connect_qp(&qp, qp.qpn);
-	arm_cq(&cq, MOOR_CQ_ARM_ANY);
-	post_send(&qp, (struct send_wr){ .opcode = MOOR_WQE_WRITE });
-	wait_cqe(&cq);
-	destroy_qp(&qp);
-	must(destroy_cq);
+	make_pair(&p);
 	must(destroy);
-	memset(at(create.base), 0x99, PAGE);
+	/* Of two entries, and events of both QPs in turns, so that none is merged. */
+	make_eq(MOOR_EQ_ASYNC, 1, eq_vector(MOOR_EQ_ASYNC));
+	base = next_event_place(MOOR_EQ_ASYNC);
+	for (i = 0; i < 4; i++) {
+		unsigned int from = i & 1;
+
+		post_send(&p.qp[from], (struct send_wr){
+			.opcode = MOOR_WQE_WRITE, .remote = p.buf[!from],
+			.rkey = p.key[!from] ^ 1, SGE(p.buf[from], 8, p.key[from]),
+		});
+		expect_cqe(&p.cq[from], 0, MOOR_WC_REM_ACCESS_ERR, 0);
+		reset_qp(&p.qp[0]);
+		reset_qp(&p.qp[1]);
+		connect_qp(&p.qp[0], p.qp[1].qpn);
+		connect_qp(&p.qp[1], p.qp[0].qpn);
+	}
 	settle();
-	expect(is_all(create.base, PAGE, 0x99), "something is written");
+	must(destroy);
+	memset(at(base), 0x99, PAGE);
+	/* Room for two more, if anybody still looks at the slot (DB-22). */
+	store_slot(MOOR_DB_SLOT_EQ_CONSUMER + MOOR_EQ_ASYNC, 2);
+	end = now_ns() + 150000000;
+	while (now_ns() < end)
+		breathe();
+	expect(is_all(base, PAGE, 0x99), "something is written");
+	make_eq(MOOR_EQ_ASYNC, LOG_EQE, eq_vector(MOOR_EQ_ASYNC));
+	expect_no_event(MOOR_EQ_ASYNC);
+	expect(is_all(base, PAGE, 0x99), "something is written");
 }
 
-/* A table of @pages of which the last is absent. */
+/* A table of @pages, or one, of which the last is absent. */
 static struct moor_xlat short_of_one_page(unsigned int pages)
 {
-	uint64_t table = take(PAGE), memory = take(pages * PAGE);
+	uint64_t table = take(PAGE), memory = take((pages + 1) * PAGE);
 	unsigned int i;
 
 	for (i = 0; i + 1 < pages; i++)
@@ -109,11 +117,12 @@ TEST_CASE(cq, "CREATE_CQ and DESTROY_CQ: ranges, and what is in use",
 	struct moor_cmd_destroy_cq destroy = {
 		.hdr.opcode = MOOR_CMD_DESTROY_CQ,
 	};
+	const unsigned int log_size = dev.max_log_cqe < 9 ? dev.max_log_cqe : 9;
 	struct moor_cmd_create_cq good, cmd;
 	struct cq cq, last;
 	struct qp qp;
 
-	good = cq_command(&last, dev.max_cq - 1, 9);
+	good = cq_command(&last, dev.max_cq - 1, log_size);
 #define BAD(status, at_, field, value)					\
 	do {								\
 		cmd = good;						\
@@ -136,17 +145,18 @@ TEST_CASE(cq, "CREATE_CQ and DESTROY_CQ: ranges, and what is in use",
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.memory, MOOR_MEMORY_GATHER);
 	BAD(MOOR_CMD_BAD_PARAM, ring, ring.entries, 1);
 	BAD(MOOR_CMD_BAD_RESERVED, ring.reserved1, ring.reserved1, 1);
-	BAD(MOOR_CMD_DMA_FAULT, ring, ring, flat(NOWHERE));
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root, 0);
 	BAD(MOOR_CMD_DMA_FAULT, ring, ring.root,
 	    good.ring.root & ~MOOR_PTE_WRITABLE);
-	BAD(MOOR_CMD_DMA_FAULT, ring, ring, short_of_one_page(8));
+	BAD(MOOR_CMD_DMA_FAULT, ring, ring,
+	    short_of_one_page((unsigned int)((64u << log_size) / PAGE)));
 #undef BAD
 	cmd = good;
 	cmd.ring.offset = ~0ull << 6;
 	refused(cmd, MOOR_CMD_DMA_FAULT, ring, "an offset that wraps");
 	must(good);
 	refused(good, MOOR_CMD_BAD_INDEX, cqn, "twice");
+	at_least(max_cq, 2);
 	make_cq(&cq, 0, 4);
 	make_qp(&qp, &last, &cq);
 	destroy.cqn = last.cqn;
@@ -188,9 +198,8 @@ TEST_CASE(qp, "CREATE_QP: ranges and contradictions",
 	} while (0)
 	BAD(MOOR_CMD_BAD_PARAM, qpn, qpn, 1u << 24 | good.qpn);
 	BAD(MOOR_CMD_BAD_PARAM, pd, pd, 1u << 24);
-	BAD(MOOR_CMD_BAD_INDEX, send_cqn, send_cqn, 1);
+	BAD(MOOR_CMD_BAD_INDEX, send_cqn, send_cqn, dev.max_cq - 1 ? 1 : dev.max_cq);
 	BAD(MOOR_CMD_BAD_INDEX, send_cqn, send_cqn, ~0u);
-	BAD(MOOR_CMD_BAD_INDEX, recv_cqn, recv_cqn, 1);
 	BAD(MOOR_CMD_BAD_INDEX, recv_cqn, recv_cqn, dev.max_cq);
 	BAD(MOOR_CMD_BAD_PARAM, type, type, 0xff);
 	BAD(MOOR_CMD_BAD_PARAM, log_sq_depth, log_sq_depth,
@@ -218,9 +227,8 @@ TEST_CASE(qp, "CREATE_QP: ranges and contradictions",
 	BAD(MOOR_CMD_BAD_PARAM, flags, flags, 0x04);
 	BAD(MOOR_CMD_BAD_PARAM, no_rq, no_rq, 2);
 	BAD(MOOR_CMD_BAD_PARAM, no_sq, no_sq, 0xff);
-	BAD(MOOR_CMD_DMA_FAULT, sq, sq, flat(NOWHERE));
-	BAD(MOOR_CMD_DMA_FAULT, rq, rq, flat(NOWHERE));
-	BAD(MOOR_CMD_DMA_FAULT, sq, sq, short_of_one_page(4));
+	BAD(MOOR_CMD_DMA_FAULT, sq, sq,
+	    short_of_one_page((unsigned int)((1u << (LOG_DEPTH + LOG_STRIDE)) / PAGE)));
 	BAD(MOOR_CMD_DMA_FAULT, rq, rq.root, 0);
 #undef BAD
 	must(good);
@@ -241,7 +249,7 @@ TEST_CASE(qp, "CREATE_QP: ranges and contradictions",
 }
 
 TEST_CASE(half_qp, "a QP without a send queue, one without a receive queue",
-	  "QP-1 QP-5 QP-6 CMD-11 RC-10", 0)
+	  "QP-1 QP-5 RC-10", 0)
 {
 	struct moor_cmd_destroy_cq destroy = {
 		.hdr.opcode = MOOR_CMD_DESTROY_CQ, .cqn = 1,
@@ -288,8 +296,15 @@ TEST_CASE(half_qp, "a QP without a send queue, one without a receive queue",
 	connect_qp(&sender, odd.qpn);
 	post_send(&odd, (struct send_wr){ .opcode = MOOR_WQE_SEND, .wr_id = 4 });
 	expect_cqe(&cq, 4, MOOR_WC_RNR_RETRY_EXC_ERR, 0);
+}
 
-	about("fields of a side that is not there");
+TEST_CASE(half_fields, "the fields of a side that is not there are zero", "QP-6 CMD-11", 0)
+{
+	struct moor_cmd_create_qp cmd;
+	struct qp odd;
+	struct cq cq;
+
+	make_cq(&cq, 0, 4);
 #define BAD(side, at_, field, value)					\
 	do {								\
 		cmd = qp_command(&odd, &cq, &cq);			\
@@ -361,6 +376,7 @@ TEST_CASE(gid, "SET_GID: entries of the table",
 	cmd = good;
 	cmd.gid[15] = 1;
 	must(cmd);
+	at_least(max_gid, 2);
 	cmd = good;
 	cmd.index = (uint16_t)(dev.max_gid - 1);
 	must(cmd);
@@ -384,6 +400,12 @@ TEST_CASE(gid, "SET_GID: entries of the table",
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
 }
 
+/* Bytes of a queue or ring; its offset, so that it ends with the third page of a table. */
+static uint64_t till_third_page(uint64_t size)
+{
+	return 3 * PAGE - (size < PAGE ? PAGE : size);
+}
+
 TEST_CASE(broken_table, "a table with an entry that is absent or malformed is found out",
 	  "CMD-41 CMD-16", 0)
 {
@@ -398,6 +420,8 @@ TEST_CASE(broken_table, "a table with an entry that is absent or malformed is fo
 		.root = table | MOOR_PTE_PRESENT, .levels = 1, .page_shift = 12,
 	};
 	uint64_t *entry = at(table);
+	const unsigned int log_cqe = dev.max_log_cqe < 7 ? dev.max_log_cqe : 7;
+	const unsigned int log_wqe = dev.max_log_wqe < 4 ? dev.max_log_wqe : 4;
 	unsigned int i;
 	struct cq cq;
 	struct qp qp;
@@ -411,16 +435,17 @@ TEST_CASE(broken_table, "a table with an entry that is absent or malformed is fo
 
 		about("entry 0x%llx", (unsigned long long)entries[i]);
 		entry[2] = (entries[i] ? memory : 0) | entries[i];
-		c_cq = cq_command(&other, 1, 8);
-		c_cq.ring = xlat;
-		c_cq.ring.offset = PAGE;
-		c_cq.log_cqe = 7;
-		refused(c_cq, MOOR_CMD_DMA_FAULT, ring, "CREATE_CQ");
 		c_qp = qp_command(&qp, &cq, &cq);
 		c_qp.sq = xlat;
-		c_qp.log_sq_depth = 5;
+		c_qp.log_sq_depth = (uint8_t)log_wqe;
 		c_qp.log_sq_stride = 9;
+		c_qp.sq.offset = till_third_page(512u << log_wqe);
 		refused(c_qp, MOOR_CMD_DMA_FAULT, sq, "CREATE_QP");
+		at_least(max_cq, 2);
+		c_cq = cq_command(&other, 1, log_cqe);
+		c_cq.ring = xlat;
+		c_cq.ring.offset = till_third_page(64u << log_cqe);
+		refused(c_cq, MOOR_CMD_DMA_FAULT, ring, "CREATE_CQ");
 	}
 }
 
@@ -497,8 +522,7 @@ TEST_CASE(connected, "QPs are connected by numbers and GIDs of both", "RC-33 RC-
 	must(gid);
 	reconnect(&p);
 	expect_remote(&p, MOOR_WQE_WRITE, p.key[1], p.buf[1], 64, true);
-	if (dev.max_gid < 2)
-		return;
+	at_least(max_gid, 2);
 	about("another entry than the one that the peer names");
 	gid.index = 1;
 	gid.gid[15] = 2;
