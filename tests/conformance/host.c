@@ -417,7 +417,7 @@ uint32_t take_key(void)
 {
 	uint32_t index = host.next_index++;
 
-	need(index < dev.consumer_first, "out of entries for MRs");
+	skip_below("mr_consumer_first", dev.consumer_first, index + 1);
 	return index << dev.nonce_bits | (0x9e5u + index * 37) %
 	       (1u << dev.nonce_bits);
 }
@@ -426,7 +426,8 @@ uint32_t take_consumer_key(void)
 {
 	uint32_t index = host.next_consumer_index++;
 
-	need(index < dev.num_keys, "out of entries for windows");
+	skip_below("2^mr_index_bits - mr_consumer_first", dev.num_keys - dev.consumer_first,
+		   index + 1 - dev.consumer_first);
 	return index << dev.nonce_bits | (0x6b7u + index * 41) %
 	       (1u << dev.nonce_bits);
 }

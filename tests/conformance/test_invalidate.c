@@ -5,7 +5,7 @@
 #include "traffic.h"
 
 #define LEN	PAGE
-#define LONG	(1u << 20)	/* more than is answered at once */
+#define LONG	longest(1u << 20)	/* more than is answered at once */
 
 /* A window bound on QP 1, over the start of its buffer. */
 static uint32_t bound_window(struct pair *p)

@@ -15,6 +15,12 @@ static struct moor_xlat on_nic(uint64_t offset)
 	};
 }
 
+/* Place @wanted of it, or one at its beginning that is as far into a page. */
+static uint64_t nic_place(uint64_t wanted)
+{
+	return wanted < dev.dm_size ? wanted : wanted % PAGE;
+}
+
 static uint32_t nic_mr(struct moor_xlat xlat, uint64_t length)
 {
 	struct moor_mr_context e = mr_entry(PD, ALL_RIGHTS, 0x40000, length);
@@ -39,7 +45,7 @@ static bool nic_holds(uint64_t offset, uint64_t memory, unsigned int len)
 TEST_CASE(nic_memory, "on-NIC memory as a translation, and through BAR4",
 	  "XLT-14 XLT-16 ORD-1 ORD-15", HAS(DM))
 {
-	uint64_t last = dev.dm_size - PAGE;
+	uint64_t last = dev.dm_size - PAGE, odd = nic_place(2 * PAGE + 16);
 	struct pair p;
 	uint32_t key;
 	unsigned int i;
@@ -61,14 +67,13 @@ TEST_CASE(nic_memory, "on-NIC memory as a translation, and through BAR4",
 		expect_local(&p, MOOR_WQE_READ, key, 0x40000, PAGE, 0);
 	}
 	about("a byte offset");
-	key = nic_mr(on_nic(2 * PAGE + 16), 64);
+	key = nic_mr(on_nic(odd), 64);
 	expect_remote(&p, MOOR_WQE_WRITE, key, 0x40000, 64, true);
-	expect(nic_holds(2 * PAGE + 16, p.buf[0], 64), "the data is elsewhere");
+	expect(nic_holds(odd, p.buf[0], 64), "the data is elsewhere");
 	if (dev.features & MOOR_FEATURE_ATOMICS) {
-		bar_write64(MOOR_BAR_DB, dev.dm_offset + 2 * PAGE + 16, 41);
+		bar_write64(MOOR_BAR_DB, dev.dm_offset + odd, 41);
 		expect_remote(&p, MOOR_WQE_FETCH_ADD, key, 0x40000, 8, true);
-		expect(bar_read64(MOOR_BAR_DB, dev.dm_offset + 2 * PAGE + 16) ==
-		       42, "an atomic");
+		expect(bar_read64(MOOR_BAR_DB, dev.dm_offset + odd) == 42, "an atomic");
 	}
 }
 
@@ -117,17 +122,19 @@ TEST_CASE(nic_memory_end, "beyond the on-NIC memory there is no translation; lev
 
 		about("%s", what[i]);
 		xlat = on_nic(dev.dm_size - PAGE);
-		if (i == 1)
+		if (i == 0)
+			xlat.offset = PAGE - 64;
+		else if (i == 1)
 			xlat.offset = PAGE;
 		else if (i == 2)
 			xlat.root += PAGE;
 		else if (i == 3)
 			xlat.levels = 1;
 		else if (i == 4)
-			xlat.offset = ~0ull - 2 * PAGE;
+			xlat.offset = ~0ull - PAGE / 2;
 		cqe = move(&p, MOOR_WQE_WRITE, 0x40000,
-			   nic_mr(xlat, i == 0 ? PAGE + 1 : i == 4 ? 4 * PAGE : 64),
-			   p.buf[1], p.key[1], i == 0 ? PAGE + 1 : 64);
+			   nic_mr(xlat, i == 0 ? 65 : i == 4 ? PAGE : 64),
+			   p.buf[1], p.key[1], i == 0 ? 65 : 64);
 		due = i < 3 ? MOOR_SYN_TRANSLATION : MOOR_SYN_KEY;
 		expect(cqe.status == MOOR_WC_LOC_PROT_ERR && cqe.syndrome == due,
 		       "status %u, syndrome %u", cqe.status, cqe.syndrome);
@@ -149,13 +156,13 @@ TEST_CASE(nic_memory_window, "a window on on-NIC memory has its own place in it"
 	post_send(&p.qp[1], (struct send_wr){
 		.opcode = MOOR_WQE_BIND_MW,
 		.bind = { .mw_key = key, .new_key = key,
-			  .mr_lkey = nic_mr(on_nic(PAGE), PAGE),
+			  .mr_lkey = nic_mr(on_nic(nic_place(PAGE)), PAGE),
 			  .access = ALL_REMOTE, .addr = 0x40000 + 128,
 			  .length = 256 },
 	});
 	expect_cqe(&p.cq[1], 0, MOOR_WC_SUCCESS, 0);
 	expect_remote(&p, MOOR_WQE_WRITE, key, 0x40000 + 128, 256, true);
-	expect(nic_holds(PAGE + 128, p.buf[0], 256), "the data is elsewhere");
+	expect(nic_holds(nic_place(PAGE) + 128, p.buf[0], 256), "the data is elsewhere");
 }
 
 TEST_CASE(no_nic_memory, "without the feature an entry that asks for it is none",

@@ -83,6 +83,39 @@ TEST_CASE(revoked, "a revoked key is dead, and stays so until its valid word cha
 	expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
 }
 
+TEST_CASE(back_again, "the valid word that was revoked stays so when it comes back",
+	  "DYN-14 DYN-13 REV-4", 0)
+{
+	struct pair p;
+	uint32_t key;
+	uint64_t valid;
+	unsigned int i;
+
+	make_pair(&p);
+	key = make_mr(PD, ALL_RIGHTS, p.buf[1], BUF);
+	valid = bar_read64(MOOR_BAR_MR, key_index(key) * sizeof(struct moor_mr_context));
+	expect(revoke(key) == REVOKED, "it is not revoked");
+	for (i = 0; i < 4; i++) {
+		static const char * const before[] = {
+			"at once", "behind 0", "behind an INVALID of that key",
+			"behind an INVALID of another",
+		};
+
+		about("%s", before[i]);
+		if (i == 1)
+			clear_entry(key);
+		else if (i > 1)
+			write_valid(key, (valid & ~0xffull) ^ (uint64_t)(i == 3) << 32);
+		if (i)
+			expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
+		write_valid(key, valid);
+		expect_state(key, MOOR_MR_STATE_REVOKED);
+		expect_remote(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, false);
+		expect_local(&p, MOOR_WQE_WRITE, key, p.buf[1], 8, MOOR_SYN_KEY);
+		expect(revoke(key) == UNKNOWN, "it can be revoked again");
+	}
+}
+
 TEST_CASE(rewritten, "the same key with a new body works, and with that alone",
 	  "REV-9 DYN-1 DYN-13 XLT-11", 0)
 {
@@ -292,8 +325,7 @@ TEST_CASE(fence, "what was under way has been done when the fence is over",
 
 TEST_CASE(message_across, "a message never meets two registrations", "ACC-15", 0)
 {
-	const uint32_t len = dev.max_msg_size < 8u << 20 ? dev.max_msg_size :
-							    8u << 20;
+	const uint32_t len = longest(8u << 20);
 	unsigned int round, mixed = 0;
 	struct moor_mr_context e;
 	uint64_t big, old, new;

@@ -2,6 +2,7 @@
 /* Memory windows of both types (HWI 6.7). */
 #include <string.h>
 
+#include "platform.h"
 #include "traffic.h"
 
 #define TYPES	(MOOR_FEATURE_MW_TYPE_1 | MOOR_FEATURE_MW_TYPE_2B)
@@ -272,10 +273,13 @@ TEST_CASE(bind_checks, "what a bind is checked for, in order",
 		    MOOR_SYN_RIGHTS);
 	BAD("LOCAL_WRITE", b.access |= MOOR_ACCESS_LOCAL_WRITE, MOOR_SYN_RIGHTS);
 	BAD("MW_BIND", b.access |= MOOR_ACCESS_MW_BIND, MOOR_SYN_RIGHTS);
-	BAD("an unknown right", b.access |= 1u << 20, MOOR_SYN_RIGHTS);
+	/* A later minor version may have such rights (VER-8). */
+	if (dev.minor <= MOOR_HW_VERSION_MINOR) {
+		BAD("an unknown right", b.access |= 1u << 20, MOOR_SYN_RIGHTS);
+		BAD("right 7", b.access |= 1u << 7, MOOR_SYN_RIGHTS);
+		BAD("right 10", b.access |= 1u << 10, MOOR_SYN_RIGHTS);
+	}
 	BAD("ON_DEMAND", b.access |= 1u << 6, MOOR_SYN_RIGHTS);
-	BAD("right 7", b.access |= 1u << 7, MOOR_SYN_RIGHTS);
-	BAD("right 10", b.access |= 1u << 10, MOOR_SYN_RIGHTS);
 	BAD("a byte before the MR", b.addr = p.buf[1] - 1, MOOR_SYN_BOUNDS);
 	BAD("a byte behind it", (b.addr = p.buf[1] + 1, b.length = BUF),
 	    MOOR_SYN_BOUNDS);
@@ -456,8 +460,7 @@ TEST_CASE(of_wide_mr, "a window's place in the MR: its iova and its offset count
 TEST_CASE(rebinding_message, "a binding that ends in the middle of a message ends it",
 	  "ACC-15 DYN-8 REV-10", HAS(MW_TYPE_1))
 {
-	const uint32_t len = dev.max_msg_size < 8u << 20 ? dev.max_msg_size :
-							    8u << 20;
+	const uint32_t len = longest(16u << 20) / 2;	/* the MR has two of them */
 	struct moor_wqe_bind b;
 	uint32_t source, mr, key, round, way;
 	uint64_t big, to;
@@ -515,6 +518,7 @@ TEST_CASE(list, "MR_WINDOWS lists the windows bound to a key, 128 at a time",
 	const unsigned int wanted = 128 + 40;
 	struct moor_cmd_mr_windows cmd = { .hdr.opcode = MOOR_CMD_MR_WINDOWS };
 	static uint8_t seen[128 + 40];
+	bool reports = platform_reports_writes();
 	const struct moor_window_info *info;
 	struct moor_cpl_mr_windows out;
 	unsigned int i, total = 0, calls = 0;
@@ -574,10 +578,13 @@ TEST_CASE(list, "MR_WINDOWS lists the windows bound to a key, 128 at a time",
 	must(cmd);
 	memcpy(&out, answer.out, sizeof(out));
 	expect(!out.count && !out.cursor, "%u of a window", out.count);
-	about(NULL);
+	about("a cursor of one's own");
 	cmd.key = mr;
 	cmd.cursor = ~0u;
-	refused(cmd, MOOR_CMD_BAD_PARAM, cursor, "a cursor of one's own");
+	/* A device need not know that it is none of its own. */
+	if (do_command(cmd))
+		refused(cmd, MOOR_CMD_BAD_PARAM, cursor, "status");
+	about(NULL);
 	cmd.cursor = 0;
 	cmd.key = dev.null_lkey;
 	refused(cmd, MOOR_CMD_BAD_INDEX, key, "the null MR");
@@ -587,7 +594,9 @@ TEST_CASE(list, "MR_WINDOWS lists the windows bound to a key, 128 at a time",
 	cmd.buffer += 8;
 	refused(cmd, MOOR_CMD_BAD_PARAM, buffer, "a buffer that is not aligned");
 	cmd.buffer = NOWHERE;
-	refused(cmd, MOOR_CMD_DMA_FAULT, buffer, "a buffer that is nowhere");
+	/* It is written alone (ACC-19). */
+	if (reports)
+		refused(cmd, MOOR_CMD_DMA_FAULT, buffer, "a buffer that is nowhere");
 }
 
 TEST_CASE(unsignaled, "a message behind an unsignaled BIND_MW may bring its key along",
