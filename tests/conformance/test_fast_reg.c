@@ -39,6 +39,7 @@ static void begin(struct fast *f)
 {
 	unsigned int i;
 
+	at_least(max_mr_size, BUF);
 	memset(f, 0, sizeof(*f));
 	for (i = 0; i < 2; i++) {
 		make_cq(&f->p.cq[i], i, LOG_DEPTH + 1);

@@ -105,6 +105,10 @@ TEST_CASE(page_faults, "what is absent is waited for; what is wrong is wrong",
 	about("not on demand");
 	e = paged_entry(&p, 1);
 	e.access = ALL_RIGHTS;
+	/* The page alone, for such an entry is no longer than MAX_MR_SIZE. */
+	e.iova = paged_addr(1, 3 * PAGE);
+	e.length = PAGE;
+	e.xlat.offset = 3 * PAGE;
 	expect_local(&p.pair, MOOR_WQE_WRITE, make_entry(&e, MOOR_MRC_TYPE_MR),
 		     paged_addr(1, 3 * PAGE), 8, MOOR_SYN_TRANSLATION);
 }

@@ -333,6 +333,7 @@ static void make_kernel_pair(struct pair *p)
 {
 	unsigned int i;
 
+	at_least(max_mr_size, BUF);
 	memset(p, 0, sizeof(*p));
 	for (i = 0; i < 2; i++) {
 		struct moor_cmd_create_qp cmd;

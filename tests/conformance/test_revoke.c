@@ -25,13 +25,13 @@ TEST_CASE(query_mr, "MR_QUERY tells what there is",
 {
 	struct moor_cmd_mr_query cmd = { .hdr.opcode = MOOR_CMD_MR_QUERY };
 	uint64_t buf = take(BUF);
-	uint32_t key = make_mr(PD, ALL_RIGHTS, buf + 7, 5000);
+	uint32_t key = make_mr(PD, ALL_RIGHTS, buf + 7, 4000);
 	struct moor_cpl_mr_query out = must_query(key);
 
 	expect(out.state == MOOR_MR_STATE_VALID && out.type == MOOR_MRC_TYPE_MR &&
 	       out.key == key && !out.windows && !out.mr_key && !out.qpn &&
 	       out.access == ALL_RIGHTS && out.iova == buf + 7 &&
-	       out.length == 5000,
+	       out.length == 4000,
 	       "state %u, type %u, key 0x%x, windows %u, access 0x%x",
 	       out.state, out.type, out.key, out.windows, out.access);
 	cmd.key = key ^ 1;

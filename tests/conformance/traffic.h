@@ -142,15 +142,6 @@ void ring_recv(const struct qp *qp);
 void post_recv(struct qp *qp, uint64_t wr_id, uint64_t addr, uint32_t len,
 	       uint32_t lkey);
 
-/* The length of a message, @wanted or the most that fits one message and one MR. */
-static inline uint32_t longest(uint32_t wanted)
-{
-	uint64_t most = dev.max_msg_size < dev.max_mr_size ? dev.max_msg_size :
-							     dev.max_mr_size;
-
-	return most < wanted ? (uint32_t)most : wanted;
-}
-
 /* ---- two QPs that are connected ---- */
 
 #define BUF	65536u
