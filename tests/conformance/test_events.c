@@ -22,13 +22,14 @@ static void self_connected(struct qp *qp, struct cq *cq, uint32_t cqn)
 TEST_CASE(entries, "events of 32 bytes, phases, and the vector of the EQ",
 	  "EV-1 EV-2 EV-4 EV-5 EV-19 VER-4 EQ-1", 0)
 {
+	const uint32_t number = dev.max_cq > 3 ? 3 : 0;
 	static const uint8_t zeros[32];
 	struct moor_eqe eqe;
 	unsigned int i;
 	struct cq cq;
 	struct qp qp;
 
-	self_connected(&qp, &cq, 3);
+	self_connected(&qp, &cq, number);
 	drop_events(MOOR_EQ_ASYNC);
 	for (i = 0; i < 5u << LOG_EQE; i++) {
 		settle();
@@ -38,7 +39,7 @@ TEST_CASE(entries, "events of 32 bytes, phases, and the vector of the EQ",
 		one_cqe(&qp, &cq);
 		if (!expect(wait_event(MOOR_EQ_COMPLETION, &eqe) &&
 			    eqe.type == MOOR_EVENT_COMPLETION &&
-			    eqe.number == 3 &&
+			    eqe.number == number &&
 			    !memcmp(eqe.reserved1, zeros, sizeof(eqe.reserved1)) &&
 			    !memcmp(eqe.reserved2, zeros, sizeof(eqe.reserved2)) &&
 			    !(eqe.phase & ~1u),

@@ -455,7 +455,7 @@ TEST_CASE(fair, "one QP's work does not keep others, or commands, waiting for ev
 	struct cq cq;
 
 	make_pair(&p);
-	make_cq(&cq, 5, 4);
+	make_cq(&cq, 2, 4);
 	make_qp(&self, &cq, &cq);
 	connect_qp(&self, self.qpn);
 	for (i = 0; i < DEPTH - 1; i++)
