@@ -124,6 +124,7 @@ TEST_CASE(kept_shared_slot, "and so does that of an SRQ", "CMD-18 DB-5", HAS(SRQ
 	cmd.ring = absent;
 	KEEPS(srq.slot, cmd, MOOR_CMD_DMA_FAULT, "an SRQ that is nowhere");
 }
+
 #undef KEEPS
 
 TEST_CASE(own_slots, "a slot rings only the queue that is tied to it",
