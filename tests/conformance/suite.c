@@ -53,7 +53,8 @@ static struct test_case *current;
 static jmp_buf give_up;
 static unsigned int checks, failures;
 static bool skipped, partial;
-static char topic[ABOUT_SIZE], why_skipped[ABOUT_SIZE];
+static char topic[ABOUT_SIZE];
+static const char *why_skipped;
 
 void register_case(struct test_case *c)
 {
@@ -124,15 +125,17 @@ void skip_unless(bool offered)
 
 void skip_below(const char *name, uint64_t found, uint64_t least)
 {
+	static char text[ABOUT_SIZE];
 	size_t i;
 
 	if (found >= least)
 		return;
-	snprintf(why_skipped, sizeof(why_skipped), "needs %s of %llu, this device has %llu", name,
+	snprintf(text, sizeof(text), "needs %s of %llu, this device has %llu", name,
 		 (unsigned long long)least, (unsigned long long)found);
 	/* The field of struct device is named after the register. */
 	for (i = strlen("needs "); i < strlen("needs ") + strlen(name); i++)
-		why_skipped[i] = (char)toupper(why_skipped[i]);
+		text[i] = (char)toupper(text[i]);
+	why_skipped = text;
 	skip();
 }
 
@@ -250,6 +253,15 @@ static void add(struct sums *sums, const struct tally *t, const char *reason)
 	sums->failed += t->failed != 0;
 }
 
+static void print_rule(const struct rule *rule, const struct tally *t, const char *hidden)
+{
+	const char *text = rule->text;
+
+	if (!t->cases && hidden)
+		text = hidden;
+	printf("# %-8s %5u %-12s %s\n", rule->name, t->cases, result_of(t, hidden), text);
+}
+
 void suite_rule_table(void)
 {
 	struct sums sums = { 0 };
@@ -259,18 +271,16 @@ void suite_rule_table(void)
 	printf("#\n# %-8s %5s %-12s what it says, or why it cannot be seen\n",
 	       "rule", "cases", "result");
 	for (i = 0; i < NUM_RULES; i++) {
-		const struct tally *t = &tally[i];
 		const char *hidden = why_unseen(&rules[i]);
 
 		/* What has no case here may have one among those that have not run. */
-		if (partial && !t->cases)
+		if (partial && !tally[i].cases)
 			continue;
-		printf("# %-8s %5u %-12s %s\n", rules[i].name, t->cases,
-		       result_of(t, hidden), !t->cases && hidden ? hidden : rules[i].text);
-		add(&sums, t, hidden);
+		print_rule(&rules[i], &tally[i], hidden);
+		add(&sums, &tally[i], hidden);
 	}
 	if (partial) {
-		printf("#\n# rules, of a part of the cases: %u passed, %u failed, %u are not offered\n",
+		printf("#\n# rules of these cases: %u passed, %u failed, %u are not offered\n",
 		       sums.passed, sums.failed, sums.absent);
 		return;
 	}
@@ -355,7 +365,7 @@ bool suite_run(const char *only, bool till_failure)
 
 		if (!is_wanted(c, only))
 			continue;
-		strcpy(why_skipped, NOT_OFFERED);
+		why_skipped = NOT_OFFERED;
 		outcome = !c->needs || c->needs & dev.features ? run_case(c) :
 								 ABSENT;
 		count_rules(c, outcome);
