@@ -187,7 +187,8 @@ static bool moor_cmd_try_tag(struct moor_dev *mdev, u32 limit, int *tag)
 	struct moor_cmdq *cmdq = &mdev->cmdq;
 
 	do {
-		*tag = find_first_bit(cmdq->free_tags, limit);
+		/* A guess, which others may take meanwhile: the atomic tells. */
+		*tag = data_race(find_first_bit(cmdq->free_tags, limit));
 		if (*tag >= limit)
 			return moor_is_dead(mdev);
 	} while (!test_and_clear_bit(*tag, cmdq->free_tags));
