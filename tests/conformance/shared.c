@@ -40,8 +40,11 @@ struct moor_cmd_create_srq srq_command(struct srq *srq)
 
 void make_srq(struct srq *srq)
 {
-	struct moor_cmd_create_srq cmd = srq_command(srq);
+	struct moor_cmd_create_srq cmd;
 
+	/* An SRQ is as deep as work queues usually are, and what it gives ends in one CQ. */
+	at_least(max_log_cqe, MOST_LOG_DEPTH + 1);
+	cmd = srq_command(srq);
 	must(cmd);
 }
 

@@ -9,7 +9,6 @@
 #define MIN_RNR_TIMER	1
 #define PATH_MTU	3	/* 1024 bytes */
 
-#define MOST_LOG_DEPTH	5u
 #define STAGE		64u	/* bytes of a WQE's data that cannot be inline */
 
 /* A CQ of twice that depth takes the CQEs of both queues of a QP. */

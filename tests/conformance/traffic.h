@@ -36,6 +36,7 @@ void expect_no_cqe(struct cq *cq);
 /* ---- queue pairs ---- */
 
 /* Of the work queues of most cases: less where the device has no room for more. */
+#define MOST_LOG_DEPTH	5u
 #define LOG_DEPTH	usual_log_depth()
 #define DEPTH		(1u << LOG_DEPTH)
 #define LOG_STRIDE	9u

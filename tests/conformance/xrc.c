@@ -42,6 +42,7 @@ void make_xrc(struct xrc *x)
 	struct moor_cmd_create_qp cmd;
 	unsigned int i;
 
+	at_least(max_log_cqe, MOST_LOG_DEPTH + 1);
 	at_least(max_cq, 3);
 	at_least(max_mr_size, BUF);
 	memset(x, 0, sizeof(*x));
