@@ -50,6 +50,10 @@ static void init_header(struct pci_config *cfg)
 }
 
 /* Writing ones and reading back gives the size: its low bits do not change. */
+/* Sizes of BARs, and offsets into them, are counted in 32 bits. */
+_Static_assert(NIC_MR_BAR_SIZE <= 1ull << 31 && NIC_DB_BAR_SIZE <= 1ull << 31,
+	       "a BAR of 4 GiB or more");
+
 static void init_bar(struct pci_config *cfg, unsigned int bar, uint32_t size,
 		     uint32_t flags)
 {

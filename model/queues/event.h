@@ -34,6 +34,8 @@ struct eq {
 /* The token is in the place of the number: no page request is taken for another. */
 _Static_assert(offsetof(struct moor_page_request, token) ==
 	       offsetof(struct moor_eqe, number), "HWI EV-19");
+/* Here and in struct faults a word has a bit for each vector. */
+_Static_assert(NIC_NUM_VECTORS <= 32, "more vectors than bits");
 
 struct events {
 	struct eq eq[NIC_MAX_EQ];
