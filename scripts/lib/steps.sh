@@ -36,12 +36,14 @@ impaired_port() {
 	guest "$name" --control "${options[@]}" -- --impair "$impairment" --patience 4 "$@"
 }
 
-# aside FUNCTION: runs its steps in the background until 'join'.
+# aside FUNCTION: runs its steps in the background until 'join'. It has files of its own
+# for what 'report' and 'failure' write: two that write to one at a time mix their lines.
 aside() {
-	rm -f -- "$logs/aside"
+	rm -f -- "$logs/aside" ${points:+"$points.aside"} ${failures:+"$failures.aside"}
 	(
 		trap - EXIT
 		passed=0 failed=0 skipped=0
+		points=${points:+$points.aside} failures=${failures:+$failures.aside}
 		"$1" || true
 		echo "$passed $failed $skipped" >"$logs/aside"
 	) &
@@ -49,11 +51,24 @@ aside() {
 	trap 'end_process "$lane"' EXIT
 }
 join() {
-	local good=0 bad=1 left=0
+	local good=0 bad=1 left=0 file
 	wait "$lane" || true
 	trap - EXIT
 	read -r good bad left <"$logs/aside" || echo "not ok: the steps aside did not end well"
 	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+	for file in "$points" "$failures"; do
+		[ -z "$file" ] || [ ! -e "$file.aside" ] || { cat "$file.aside" >>"$file"; rm -f -- "$file.aside"; }
+	done
+}
+
+# in_one_piece COMMAND...: its output when it has ended, for what prints more than a line
+# beside something that prints, too.
+in_one_piece() {
+	local output=$logs/output status=0
+	"$@" >"$output" 2>&1 || status=$?
+	cat "$output"
+	rm -f -- "$output"
+	return "$status"
 }
 
 # end_process PID: ends it and all processes that it has started.
