@@ -65,7 +65,7 @@ def wait_stopped(count):
 
 
 def dead_under_load(where):
-    """The driver is unbound; bound again, it works."""
+    """The driver is unbound; bound again once the device lives, it works."""
     name = "dead under load"
     said = device.dmesg_count("stopped: it ")
 
@@ -74,8 +74,11 @@ def dead_under_load(where):
         guest.ok(wait_stopped(said), f"{name}: the driver notices")
 
     def come_back():
+        refusals = device.dmesg_count("cannot be used: error -19")
+        guest.ok(device.bind(where, False) and not device.bind(where, True), f"{name}: it cannot be bound")
+        guest.ok(device.dmesg_count("cannot be used: error -19") == refusals + 1, f"{name}: the log says that, too")
         guest.control("alive")
-        guest.ok(device.bind(where, False) and device.bind(where, True), f"{name}: it can be bound again")
+        guest.ok(device.bind(where, True), f"{name}: it can when it lives")
 
     under_load(name, action, come_back)
 

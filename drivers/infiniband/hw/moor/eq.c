@@ -387,8 +387,10 @@ static int moor_irqs_alloc(struct moor_dev *mdev)
 					    mdev->caps.num_vectors),
 					PCI_IRQ_MSIX);
 
-	if (num < 0)
+	if (num < 0) {
+		dev_err(&mdev->pdev->dev, "no MSI-X interrupts: error %d\n", num);
 		return num;
+	}
 	mdev->num_vectors = num;
 	mdev->num_comp = max(num - MOOR_VECTOR_COMP - pages, 1U);
 	return 0;

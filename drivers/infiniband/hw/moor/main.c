@@ -36,8 +36,12 @@ static int moor_map_bars(struct moor_dev *mdev)
 	if (!(pci_resource_flags(pdev, MOOR_BAR_REGS) &
 	      pci_resource_flags(pdev, MOOR_BAR_MR) &
 	      pci_resource_flags(pdev, MOOR_BAR_DB) & IORESOURCE_MEM) ||
-	    pci_resource_len(pdev, MOOR_BAR_REGS) < MOOR_BAR_REGS_SIZE)
+	    pci_resource_len(pdev, MOOR_BAR_REGS) < MOOR_BAR_REGS_SIZE) {
+		dev_err(&pdev->dev,
+			"BARs %d, %d and %d have to be memory, the first of %#x bytes or more\n",
+			MOOR_BAR_REGS, MOOR_BAR_MR, MOOR_BAR_DB, MOOR_BAR_REGS_SIZE);
 		return -ENODEV;
+	}
 	mdev->regs = pci_iomap(pdev, MOOR_BAR_REGS, MOOR_BAR_REGS_SIZE);
 	return mdev->regs ? 0 : -ENOMEM;
 }
@@ -384,6 +388,9 @@ static int moor_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		return -ENOMEM;
 	err = moor_up(function);
 	if (err) {
+		/* The driver core reports all errors of a probe but this one. */
+		if (err == -ENODEV)
+			dev_err(&pdev->dev, "cannot be used: error %d\n", err);
 		moor_netdev_destroy(function);
 		moor_function_put(function);
 		return err;
