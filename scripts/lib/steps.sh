@@ -61,12 +61,12 @@ join() {
 	done
 }
 
-# in_one_piece COMMAND...: its output when it has ended, for what prints more than a line
-# beside something that prints, too.
+# in_one_piece COMMAND...: its output when it has ended, set off to the right, for what prints
+# more than a line beside something that prints, too.
 in_one_piece() {
 	local output=$logs/output status=0
 	"$@" >"$output" 2>&1 || status=$?
-	cat "$output"
+	sed 's/^/  /' "$output"
 	rm -f -- "$output"
 	return "$status"
 }
