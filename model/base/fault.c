@@ -40,6 +40,13 @@ void fault_clear(struct nic *nic)
 	nic->lies->where = 0;
 }
 
+void fault_reset(struct nic *nic, bool hangs)
+{
+	nic->faults->resets_hang = hangs;
+	if (!hangs)
+		nic->faults->resetting = false;
+}
+
 /* The oldest rule that fits decides; the younger ones do not see the command. */
 static struct fault_rule *find_rule(struct faults *faults, uint8_t opcode)
 {

@@ -41,6 +41,8 @@ struct faults {
 	uint32_t lose[NIC_NUM_VECTORS];	/* interrupts that are not to be raised */
 	uint32_t losing;		/* a bit for each vector that loses interrupts */
 	bool link_down;
+	bool resets_hang;		/* a reset that begins does not end */
+	bool resetting;			/* it has begun */
 	struct random random;		/* for the content of garbage entries */
 	uint64_t fired;			/* how often something went wrong */
 };
@@ -51,6 +53,9 @@ void fault_lose(struct nic *nic, unsigned int vector, uint32_t count);
 
 /* Forgets the rules and the interrupts that are to be lost, and ends the lies. */
 void fault_clear(struct nic *nic);
+
+/* Resets do not end any more; or they do again, the one that hangs with them. */
+void fault_reset(struct nic *nic, bool hangs);
 
 /* What is to happen to this command; @status is filled in for FAULT_FAIL. */
 enum fault_kind fault_of_command(struct nic *nic, uint8_t opcode,

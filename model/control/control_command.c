@@ -321,6 +321,18 @@ static bool do_lie(struct call *call)
 	return true;
 }
 
+static bool do_reset(struct call *call)
+{
+	const char *word = next_word(call);
+
+	if (!word || (strcmp(word, "hangs") && strcmp(word, "ends")))
+		return refuse(call, "hangs or ends expected");
+	if (!no_more(call))
+		return false;
+	fault_reset(call->nic, !strcmp(word, "hangs"));
+	return true;
+}
+
 static bool do_link(struct call *call)
 {
 	const char *word = next_word(call);
@@ -424,6 +436,7 @@ static const struct verb verbs[] = {
 	{ "lose", "N|always [VECTOR]", do_lose },
 	{ "lie", "SEED N [commands|events|cqes]...", do_lie },
 	{ "link", "up|down", do_link },
+	{ "reset", "hangs|ends", do_reset },
 	{ "impair", "lose=N,repeat=N,reorder=N,delay=N,damage=N | off",
 	  do_impair },
 	{ "traffic", "", do_traffic },

@@ -13,8 +13,10 @@
 
 static uint32_t status_register(const struct nic *nic)
 {
-	uint32_t status = MOOR_STATUS_READY;
+	uint32_t status = 0;
 
+	if (!nic->faults->resetting)
+		status |= MOOR_STATUS_READY;
 	/* Without a wire the port loops back, and its link is up. */
 	if (!nic->faults->link_down)
 		status |= MOOR_STATUS_LINK_UP;
@@ -162,7 +164,7 @@ static void write_control(struct nic *nic, uint32_t value)
 		nic_reset(nic);
 		return;
 	}
-	if (nic->enabled || nic->fatal_code)
+	if (nic->enabled || nic->fatal_code || nic->faults->resetting)
 		return;
 	if (!setup_good(nic)) {
 		log_refused("HWI CTL-8", "ENABLE with bad ring registers");
@@ -227,4 +229,8 @@ void registers_reset(struct nic *nic)
 	nic->enabled = false;
 	nic->fatal_code = MOOR_FATAL_NONE;
 	nic->clock_base = timer_now();
+	if (nic->faults->resets_hang) {
+		nic->faults->resetting = true;
+		nic->faults->fired++;
+	}
 }

@@ -390,6 +390,22 @@ static void test_device(struct nic_user *u)
 	      "a NIC that does not work writes no rings");
 	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
 	enable(u);
+	must(u, "reset hangs");
+	check(reg_read(&u->c, MOOR_REG_STATUS) & MOOR_STATUS_READY &&
+	      nop_ends_with(u, MOOR_CMD_OK),
+	      "a NIC whose resets hang works till the next one");
+	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_ENABLE);
+	check(!(reg_read(&u->c, MOOR_REG_STATUS) &
+		(MOOR_STATUS_READY | MOOR_STATUS_ENABLED | MOOR_STATUS_FATAL)),
+	      "a reset that hangs: not READY, and not to be enabled");
+	must(u, "reset ends");
+	check(reg_read(&u->c, MOOR_REG_STATUS) & MOOR_STATUS_READY,
+	      "and READY when it ends");
+	reg_write(&u->c, MOOR_REG_CONTROL, MOOR_CONTROL_RESET);
+	check(reg_read(&u->c, MOOR_REG_STATUS) & MOOR_STATUS_READY,
+	      "so is the next one at once");
+	enable(u);
 	before = dma(u);
 	check(nop_ends_with(u, MOOR_CMD_OK) && dma(u) >= before + 2,
 	      "dma counts a command and its completion");
@@ -435,7 +451,8 @@ static void test_refusals(struct nic_user *u)
 		"lie", "lie 1", "lie x 1", "lie 1 0",
 		"lie 1 1 everything", "lie 1 1 events now", "lose", "lose x",
 		"lose 1 18", "lose 1 0 0",
-		"link", "link left", "link up now", "dead now", "status 1",
+		"link", "link left", "link up now", "reset",
+		"reset now", "reset hangs now", "dead now", "status 1",
 		"clear all", "HELP", "a b c d e f g h i j k l m n",
 	};
 	char text[64];

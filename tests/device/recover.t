@@ -166,6 +166,31 @@ def not_back(where):
     guest.ok(*guest.moves_data(name))
 
 
+def reset_hangs(where):
+    """No reset of the device ends: neither the driver's own nor that of who binds it again."""
+    name = "a reset that hangs"
+    afresh(where)
+    before = device.counts()
+    line = "not READY within 2 s of a reset: register STATUS is "
+    failed = "did not come back after it was stopped: the device reports a fatal error (error -110)"
+    fails, hangs = device.dmesg_count(failed), device.dmesg_count(line)
+    with device.Verbs() as verbs:
+        verbs.make()
+        guest.control("reset hangs")
+        guest.control("fatal")
+        guest.ok(waits(failed, fails) and device.dmesg_count(line) == hangs + 1 and
+                 not device.has_bus_mastering(where), f"{name}: the driver gives up, and says why")
+        guest.ok(verbs("fatal_event") == 0 and verbs("reg") == device.EIO and verbs.end()[0] == 0,
+                 f"{name}: the process hears of it, and ends as it likes")
+    guest.ok(device.bind(where, False) and not device.bind(where, True) and
+             device.dmesg_count(line) == hangs + 2 and not device.has_bus_mastering(where),
+             f"{name}: the device cannot be bound, and the log says why")
+    guest.control("reset ends")
+    guest.ok(device.bind(where, True) and guest.bring_up(), f"{name}: it can when the reset has ended")
+    device.leaves_nothing(before, name)
+    guest.ok(*guest.moves_data(name))
+
+
 def at_once(where, name, act, undo):
     """Something else happens to the device as soon as the driver has stopped it."""
     for _ in range(3):
@@ -196,6 +221,7 @@ def main():
     twice(where)
     off(where)
     not_back(where)
+    reset_hangs(where)
     at_once(where, "removed", lambda: guest.write(f"{function}/remove", "1"),
             lambda: guest.write("/sys/bus/pci/rescan", "1"))
     at_once(where, "unbound", lambda: device.bind(where, False), lambda: device.bind(where, True))

@@ -67,7 +67,11 @@ int moor_hw_reset(struct moor_dev *mdev)
 				MOOR_RESET_TIMEOUT_US, false, mdev->regs,
 				MOOR_REG_STATUS);
 	if (moor_reads_as_gone(status))
-		return -ENODEV;
+		err = -ENODEV;
+	if (err)
+		dev_err(&mdev->pdev->dev,
+			"not READY within %lu s of a reset: register STATUS is %#x\n",
+			MOOR_RESET_TIMEOUT_US / USEC_PER_SEC, status);
 	return err;
 }
 
