@@ -207,9 +207,12 @@ int moor_destroy_cq(struct ibv_cq *ibcq)
 	struct moor_cq *cq = to_moor_cq(ibcq);
 	int err;
 
+	moor_cq_mute(cq);
 	err = ibv_cmd_destroy_cq(ibcq);
-	if (err)
+	if (err) {
+		moor_cq_unmute(cq);
 		return err;
+	}
 	moor_slot_put(to_moor_context(ibcq->context), &cq->slot);
 	moor_buf_free(&cq->buf);
 	if (cq->parent)

@@ -35,13 +35,17 @@ struct moor_doorbell_page {
 
 /**
  * struct moor_slot - the doorbell slot of one queue
- * @doorbell: eight bytes, keeps what was stored last
+ * @doorbell: eight bytes, keeps what was stored last; &@nowhere while muted
+ * @muted: where @doorbell led before
+ * @nowhere: takes what the device is not to see
  * @kick: four bytes at the same place of the kick page
  * @doze: the dozing word, read-only
  * @page: pages to release with the slot
  */
 struct moor_slot {
 	void *doorbell;
+	void *muted;
+	uint64_t nowhere;
 	void *kick;
 	const __le32 *doze;
 	struct moor_doorbell_page *page;
@@ -67,6 +71,25 @@ static inline void moor_slot_store(const struct moor_slot *slot, uint64_t value)
 	mmio_wc_start();
 	mmio_write64(slot->doorbell, value);
 	mmio_flush_writes();
+}
+
+/*
+ * Before a queue is destroyed: what is stored from here on does not reach the device.
+ *
+ * The kernel gives the slot of a destroyed queue to the next one that is made, while
+ * libibverbs still waits until all events of the old one are acknowledged. Till then
+ * whoever handles such an event may use the old one, and must not ring for the new one.
+ */
+static inline void moor_slot_mute(struct moor_slot *slot)
+{
+	slot->muted = slot->doorbell;
+	slot->doorbell = &slot->nowhere;
+}
+
+/* The queue was not destroyed after all; the caller stores its index. */
+static inline void moor_slot_unmute(struct moor_slot *slot)
+{
+	slot->doorbell = slot->muted;
 }
 
 /*

@@ -370,6 +370,12 @@ static inline void moor_lock(struct moor_lock *lock)
 		pthread_spin_lock(&lock->spin);
 }
 
+/* Returns true if @lock is taken now. */
+static inline bool moor_trylock(struct moor_lock *lock)
+{
+	return !lock->needed || !pthread_spin_trylock(&lock->spin);
+}
+
 static inline void moor_unlock(struct moor_lock *lock)
 {
 	if (lock->needed)
@@ -496,6 +502,9 @@ int moor_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void moor_cq_event(struct ibv_cq *cq);
 void moor_cq_lock(struct moor_cq *cq);
 void moor_cq_unlock(struct moor_cq *cq);
+bool moor_cq_trylock(struct moor_cq *cq);
+void moor_cq_mute(struct moor_cq *cq);
+void moor_cq_unmute(struct moor_cq *cq);
 void moor_cq_keep_current(struct moor_cq *cq);
 void moor_cq_announce(struct moor_cq *cq);
 void moor_cq_clean(struct moor_cq *cq, const struct moor_owner *owner);
@@ -544,6 +553,8 @@ int moor_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr);
 int moor_wq_put_recvs(struct moor_wq *rq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
+void moor_recvs_mute(struct moor_wq *rq);
+void moor_recvs_unmute(struct moor_wq *rq);
 
 /* wr.c */
 int moor_qp_set_wr_ops(const struct moor_context *ctx, struct ibv_qp_ex *qp,

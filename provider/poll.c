@@ -127,6 +127,12 @@ void moor_cq_lock(struct moor_cq *cq)
 		moor_lock(&cq->lock);
 }
 
+/* Returns true if @cq is locked now, as by moor_cq_lock(). */
+bool moor_cq_trylock(struct moor_cq *cq)
+{
+	return is_polling(cq) || moor_trylock(&cq->lock);
+}
+
 void moor_cq_unlock(struct moor_cq *cq)
 {
 	if (!is_polling(cq))
@@ -150,6 +156,22 @@ void moor_cq_keep_current(struct moor_cq *cq)
 static void store_slot(struct moor_cq *cq)
 {
 	moor_slot_store(&cq->slot, cq->arm | cq->announced);
+}
+
+/* While @cq is being destroyed it may be polled and armed (moor_slot_mute()). */
+void moor_cq_mute(struct moor_cq *cq)
+{
+	moor_cq_lock(cq);
+	moor_slot_mute(&cq->slot);
+	moor_cq_unlock(cq);
+}
+
+void moor_cq_unmute(struct moor_cq *cq)
+{
+	moor_cq_lock(cq);
+	moor_slot_unmute(&cq->slot);
+	store_slot(cq);
+	moor_cq_unlock(cq);
 }
 
 /**

@@ -273,6 +273,22 @@ int moor_wq_put_recvs(struct moor_wq *rq, struct ibv_recv_wr *wr,
 	return err;
 }
 
+/* While the queue, or the QP of it, is being destroyed: see moor_slot_mute(). */
+void moor_recvs_mute(struct moor_wq *rq)
+{
+	moor_lock(&rq->lock);
+	moor_slot_mute(&rq->slot);
+	moor_unlock(&rq->lock);
+}
+
+void moor_recvs_unmute(struct moor_wq *rq)
+{
+	moor_lock(&rq->lock);
+	moor_slot_unmute(&rq->slot);
+	moor_slot_store(&rq->slot, rq->producer);
+	moor_unlock(&rq->lock);
+}
+
 /* IBA allows receives from INIT on. */
 static bool rq_is_open(const struct moor_qp *qp)
 {

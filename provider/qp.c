@@ -24,15 +24,23 @@ static struct moor_cq *recv_cq_of(const struct moor_qp *qp)
 	return to_moor_cq(cq ? cq : qp->vqp.qp.send_cq);
 }
 
-/* Locks both CQs in the order of their addresses, so that two QPs cannot deadlock. */
+/*
+ * Locks both CQs. No order can keep two threads from waiting for each other, for one that
+ * polls one of the CQs has locked it before: nobody waits with one of them locked here.
+ */
 static void lock_cqs(const struct moor_qp *qp)
 {
-	struct moor_cq *send = to_moor_cq(qp->vqp.qp.send_cq);
-	struct moor_cq *recv = recv_cq_of(qp);
+	struct moor_cq *first = to_moor_cq(qp->vqp.qp.send_cq);
+	struct moor_cq *second = recv_cq_of(qp), *busy;
 
-	moor_cq_lock(send < recv ? send : recv);
-	if (send != recv)
-		moor_cq_lock(send < recv ? recv : send);
+	moor_cq_lock(first);
+	while (first != second && !moor_cq_trylock(second)) {
+		moor_cq_unlock(first);
+		busy = second;
+		second = first;
+		first = busy;
+		moor_cq_lock(first);
+	}
 }
 
 static void unlock_cqs(const struct moor_qp *qp)
@@ -450,6 +458,26 @@ int moor_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 	}
 }
 
+/*
+ * The send queue's lock is left alone: whoever destroys the QP between ibv_wr_start() and
+ * ibv_wr_complete() has it.
+ */
+static void mute(struct moor_qp *qp)
+{
+	moor_slot_mute(&qp->sq.slot);
+	if (qp->rq.depth)
+		moor_recvs_mute(&qp->rq);
+}
+
+static void unmute(struct moor_qp *qp)
+{
+	moor_slot_unmute(&qp->sq.slot);
+	moor_slot_store(&qp->sq.slot, qp->sq.producer);
+	moor_kick(&qp->sq.slot);
+	if (qp->rq.depth)
+		moor_recvs_unmute(&qp->rq);
+}
+
 int moor_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct moor_context *ctx = to_moor_context(ibqp->context);
@@ -458,9 +486,12 @@ int moor_destroy_qp(struct ibv_qp *ibqp)
 
 	if (moor_qp_is_target(qp))
 		return moor_destroy_target(qp);
+	mute(qp);
 	err = ibv_cmd_destroy_qp(ibqp);
-	if (err)
+	if (err) {
+		unmute(qp);
 		return err;
+	}
 	/* After this no CQE names the QP, and no poller has a pointer to it. */
 	lock_cqs(qp);
 	clean_cqs(qp);

@@ -308,9 +308,12 @@ int moor_destroy_srq(struct ibv_srq *ibsrq)
 	struct moor_srq *srq = to_moor_srq(ibsrq);
 	int err;
 
+	moor_recvs_mute(&srq->wq);
 	err = ibv_cmd_destroy_srq(ibsrq);
-	if (err)
+	if (err) {
+		moor_recvs_unmute(&srq->wq);
 		return err;
+	}
 	if (is_xrc(srq))
 		forget_receives(srq);
 	moor_slot_put(to_moor_context(ibsrq->context), &srq->wq.slot);

@@ -2,11 +2,14 @@
 /*
  * Verbs that a thread calls between ibv_start_poll() and ibv_end_poll(), where it holds
  * the CQ's lock and reads a completion in the ring: destroying and resetting a QP,
- * destroying an SRQ that completes there, resizing the CQ.
+ * destroying an SRQ that completes there, resizing the CQ. Another thread may destroy a QP
+ * that completes there meanwhile.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tap.h"
 #include "xrc.h"
@@ -16,6 +19,8 @@
 #define DEPTH	128	/* of the send queues: more than the CQ holds */
 #define OTHER	100	/* wr_id of the first write of the QP that stays */
 #define SECONDS	20	/* until a completion counts as lost */
+#define ROUNDS	100	/* of two threads that destroy QPs */
+#define HANG	120	/* seconds until they count as waiting for each other */
 
 /* Two QPs that send into one CQ. */
 struct two {
@@ -252,6 +257,88 @@ static void test_error(struct two *two)
 	tap_ok(good, "completions in error say what was posted");
 }
 
+/* QPs that complete in two CQs: a thread polls one of these, the other polls none. */
+struct crossing {
+	struct pair pair;
+	struct ibv_cq *polled, *other;
+	struct ibv_qp *own, *others;
+	pthread_barrier_t begin, end;
+	int failed;
+};
+
+static struct ibv_qp *open_crossing(const struct crossing *x)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = x->other, .recv_cq = x->polled,
+		.cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(x->pair.pd, &attr);
+
+	if (!qp)
+		tap_bail("ibv_create_qp: %s", strerror(errno));
+	return qp;
+}
+
+static void *destroy_others(void *argument)
+{
+	struct crossing *x = argument;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		pthread_barrier_wait(&x->begin);
+		x->failed += !!ibv_destroy_qp(x->others);
+		pthread_barrier_wait(&x->end);
+	}
+	return NULL;
+}
+
+/*
+ * Who destroys a QP locks both CQs. With either CQ as the one that is polled: no order of
+ * locking is good for both.
+ */
+static void test_crossing(struct ibv_context *ctx, struct ibv_cq_ex *polled,
+			  struct ibv_cq_ex *other)
+{
+	struct crossing x = {
+		.polled = ibv_cq_ex_to_cq(polled), .other = ibv_cq_ex_to_cq(other),
+	};
+	pthread_t thread;
+	int i;
+
+	send_into(&x.pair, ctx, x.polled);
+	pthread_barrier_init(&x.begin, NULL, 2);
+	pthread_barrier_init(&x.end, NULL, 2);
+	alarm(HANG);
+	if (pthread_create(&thread, NULL, destroy_others, &x))
+		tap_bail("pthread_create");
+	for (i = 0; i < ROUNDS; i++) {
+		x.own = open_crossing(&x);
+		x.others = open_crossing(&x);
+		write_arrives(&x.pair, i);
+		start(polled, i, "crosswise");
+		pthread_barrier_wait(&x.begin);
+		x.failed += !!ibv_destroy_qp(x.own);
+		ibv_end_poll(polled);
+		pthread_barrier_wait(&x.end);
+	}
+	pthread_join(thread, NULL);
+	alarm(0);
+	tap_is(x.failed, 0, "two threads destroy QPs of the same CQs, one of them within a poll");
+	pthread_barrier_destroy(&x.begin);
+	pthread_barrier_destroy(&x.end);
+	pair_close(&x.pair);
+}
+
+static void test_crosswise(struct ibv_context *ctx)
+{
+	struct ibv_cq_ex *one = open_cq(ctx, 0), *two = open_cq(ctx, 0);
+
+	test_crossing(ctx, one, two);
+	test_crossing(ctx, two, one);
+	if (ibv_destroy_cq(ibv_cq_ex_to_cq(one)) || ibv_destroy_cq(ibv_cq_ex_to_cq(two)))
+		tap_bail("ibv_destroy_cq");
+}
+
 static void test_flags(struct ibv_context *ctx, uint32_t flags)
 {
 	struct two two;
@@ -275,6 +362,7 @@ int main(int argc, char **argv)
 
 	test_flags(ctx, 0);
 	test_flags(ctx, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	test_crosswise(ctx);
 	ibv_close_device(ctx);
 	return tap_done();
 }
