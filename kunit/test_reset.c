@@ -226,6 +226,38 @@ static void sleep_not_resumed(struct kunit *test)
 	moor_kunit_expect_working(test);
 }
 
+/*
+ * The system goes to sleep while a PCI error is being handled: the handlers that come late
+ * leave the function alone, which only waking up starts again.
+ */
+static void sleep_during_error(struct kunit *test)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+	struct pci_dev *pdev = ((struct moor_dev *)test->priv)->pdev;
+	const struct dev_pm_ops *pm = pdev->driver->driver.pm;
+	int frozen;
+
+	for (frozen = 0; frozen < 2; frozen++) {
+		device_lock(&pdev->dev);
+		handlers(pdev)->error_detected(pdev, frozen ? pci_channel_io_frozen :
+							      pci_channel_io_normal);
+		KUNIT_EXPECT_EQ(test, pm->suspend(&pdev->dev), 0);
+		handlers(pdev)->slot_reset(pdev);
+		handlers(pdev)->resume(pdev);
+		handlers(pdev)->reset_prepare(pdev);
+		handlers(pdev)->reset_done(pdev);
+		KUNIT_EXPECT_NULL(test, moor_kunit_attached(test));
+		KUNIT_EXPECT_EQ(test, nic->cfg[PCI_COMMAND] & PCI_COMMAND_MASTER, 0);
+		fake_nic_reset(nic);
+		KUNIT_EXPECT_EQ(test, pm->resume(&pdev->dev), 0);
+		handlers(pdev)->reset_prepare(pdev);
+		fake_nic_reset(nic);
+		handlers(pdev)->reset_done(pdev);
+		device_unlock(&pdev->dev);
+		moor_kunit_expect_working(test);
+	}
+}
+
 /* The device dies while no command is under way; the driver looks now and then. */
 static void health_seen(struct kunit *test)
 {
@@ -298,6 +330,7 @@ static struct kunit_case reset_cases[] = {
 	KUNIT_CASE(shutdown_stops_dma),
 	KUNIT_CASE(sleep_resumed),
 	KUNIT_CASE(sleep_not_resumed),
+	KUNIT_CASE(sleep_during_error),
 	KUNIT_CASE(health_seen),
 	KUNIT_CASE(stop_ends_work),
 	KUNIT_CASE(remove_refused),

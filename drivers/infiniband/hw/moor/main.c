@@ -425,13 +425,19 @@ static void moor_shutdown(struct pci_dev *pdev)
  */
 static int moor_pm_suspend(struct device *dev)
 {
-	moor_down(dev_get_drvdata(dev));
+	struct moor_function *function = dev_get_drvdata(dev);
+
+	function->asleep = true;
+	moor_down(function);
 	return 0;
 }
 
 static int moor_pm_resume(struct device *dev)
 {
-	return moor_up(dev_get_drvdata(dev));
+	struct moor_function *function = dev_get_drvdata(dev);
+
+	function->asleep = false;
+	return moor_up(function);
 }
 
 static DEFINE_SIMPLE_DEV_PM_OPS(moor_pm_ops, moor_pm_suspend, moor_pm_resume);
@@ -468,12 +474,15 @@ static pci_ers_result_t moor_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
-/* Unless the device is there already, or is not to run again (moor_shutdown()). */
+/*
+ * Unless the device is there already, or is not to run: after moor_shutdown(), or asleep.
+ * The handling of a PCI error goes on while the system goes to sleep.
+ */
 static void moor_come_back(struct pci_dev *pdev, const char *after)
 {
 	struct moor_function *function = pci_get_drvdata(pdev);
 
-	if (function->mdev || function->shut_down)
+	if (function->mdev || function->shut_down || function->asleep)
 		return;
 	if (moor_up(function))
 		dev_err(&pdev->dev, "did not come back after %s\n", after);

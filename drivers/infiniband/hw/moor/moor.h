@@ -192,6 +192,7 @@ struct moor_eq {
  *	under the device lock, which is held whenever the kernel calls the PCI driver;
  *	readers without that lock read it under RCU, for ib_device_try_get()
  * @shut_down: another kernel may follow, nothing is to start the device again
+ * @asleep: the system sleeps, or goes to; only its waking up starts the device again
  * @ref: one for the driver, one for a recovery that waits for the device lock
  * @recovery: resets the device after it has died
  * @rest_until: in jiffies: a device that dies before then stays dead
@@ -201,6 +202,7 @@ struct moor_function {
 	struct net_device *netdev;
 	struct moor_dev *mdev;
 	bool shut_down;
+	bool asleep;
 	struct kref ref;
 	struct work_struct recovery;
 	u64 rest_until;
