@@ -134,7 +134,12 @@ static int moor_srq_put(struct moor_srq *srq, const struct ib_recv_wr *wr)
 	ksrq->free = entry->next;
 	entry->posted.wr_id = wr->wr_id;
 	entry->posted.room = moor_recv_room(wr);
-	entry->index = ksrq->head++;
+	entry->index = ksrq->head;
+	/*
+	 * Whoever reuses a buffer has read it before the device may write it, as writeq()
+	 * alone does not say: it orders writes.
+	 */
+	smp_store_release(&ksrq->head, ksrq->head + 1);
 	entry->busy = true;
 	return 0;
 }

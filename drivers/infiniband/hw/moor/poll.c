@@ -341,7 +341,11 @@ int moor_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		if (!cqe)
 			break;
 		n += moor_take_cqe(cq, cqe, &wc[n]);
-		kcq->consumer++;
+		/*
+		 * The device may overwrite the CQE once it sees the consumer index: all
+		 * reads of it come before (HWI DB-7). writeq() orders writes alone.
+		 */
+		smp_store_release(&kcq->consumer, kcq->consumer + 1);
 	}
 	if (unlikely(moor_cq_is_silent(cq)))
 		n += moor_flush_silent(cq, num - n, wc + n);
