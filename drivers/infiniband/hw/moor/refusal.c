@@ -93,7 +93,7 @@ int moor_refusal_of_pin(struct moor_refusal *why, u64 start, u64 length,
 	u64 pages = DIV_ROUND_UP_ULL(offset_in_page(start) + length, PAGE_SIZE);
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	u64 pinned = atomic64_read(&current->mm->pinned_vm);
-	bool limited = !capable(CAP_IPC_LOCK);
+	bool limited = !ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
 
 	why->limit = 0;
 	why->value = 0;
