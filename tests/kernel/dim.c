@@ -18,7 +18,7 @@
 #define PAGES		32
 #define LENGTH		(PAGES * PAGE_SIZE)
 #define WINDOW		64
-#define ENOUGH		5000	/* events of each kind */
+#define ENOUGH		1000	/* events of each kind */
 
 /*
  * From this profile of the core on, events wait for 16 completions and 16 us, or more.
