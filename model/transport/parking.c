@@ -86,19 +86,29 @@ void parking_hold_peer(struct nic *nic, struct qp *qp)
 		peer->req.held = true;
 }
 
+/*
+ * The requester of @qp is held no more. Its timer may have been left running, but the wait
+ * is no part of the time-out: what was sent has a whole one from now on (HWI ODP-15).
+ */
+static void release(struct nic *nic, struct qp *qp)
+{
+	qp->req.held = false;
+	qp->req.progress = true;
+	qp_make_ready(nic, qp);
+}
+
 static void let_peer_go(struct nic *nic, const struct qp *qp)
 {
 	struct qp *peer = find_peer(nic, qp);
 
 	if (!peer || !peer->req.held)
 		return;
-	peer->req.held = false;
 	if (peer->req.half.state == HALF_GOES &&
 	    qp->resp.half.state != HALF_FAILED) {
 		peer->req.half.state = HALF_RESOLVED;
 		peer->req.half.psn = qp->resp.half.psn;
 	}
-	qp_make_ready(nic, peer);
+	release(nic, peer);
 }
 
 /* Whoever dropped an answer of @qp does not ask for it again. */
@@ -117,8 +127,7 @@ void parking_leave_peer(struct nic *nic, struct qp *qp)
 	let_answers_go(nic, find_peer(nic, qp));
 	if (!qp->req.held)
 		return;
-	qp->req.held = false;
-	qp_make_ready(nic, qp);
+	release(nic, qp);
 }
 
 /* Ends the wait of @half; its token is not valid any more. */

@@ -378,6 +378,67 @@ static void test_behind_a_read(int absent, bool strict)
 	paged_stop(&p);
 }
 
+#define ONE_QP		50000u		/* so long that one QP has its turn in nic_run() */
+#define TOO_LATE	100000000u	/* longer than the time-out */
+
+/* @ns pass, and then the NIC works once. */
+static void run_after(uint64_t ns)
+{
+	clock_step_ns = ns;
+	__wrap_timer_now();
+	clock_step_ns = ONE_QP;
+	nic_run(p.g->nic);
+}
+
+/*
+ * A responder meets the absent page in a turn of its own, in the READ's third unit: the ACK
+ * timer, which has begun anew since the second unit, goes on. It ends when the page is
+ * there, but the requester has had no turn since, as another QP's came first: the time was
+ * the wait's, and no retry is spent, of which there is none.
+ */
+static void test_stale_timer(bool strict)
+{
+	struct moor_cmd_modify_qp timeout = {
+		.mask = MOOR_QP_ATTR_TIMEOUT, .timeout = 12,
+	};
+	struct moor_cmd_page_response cmd = {
+		.hdr.opcode = MOOR_CMD_PAGE_RESPONSE,
+	};
+	uint64_t step_ns = clock_step_ns;
+	struct moor_page_request r;
+	struct guest_qp third;
+	bool good;
+
+	paged_start(&p, strict, MOOR_QP_RC);
+	all_in(0);
+	all_in(1);
+	paged_out(&p, 1, 140, 1);
+	modify(p.g, &timeout, p.qp[0].qpn);
+	good = !make_qp(p.g, &third, 0x777, PAGED_PD, &p.cq[1], &p.cq[1]);
+	connect_qp(p.g, &third, third.qpn);
+	paged_post(&p, MOOR_WQE_READ, 1, AT, AT, 600000);
+	announce(p.g, &p.qp[0]);
+	run_after(0);
+	run_after(0);
+	run_after(TOO_LATE);
+	next_send(p.g, &third, MOOR_WQE_WRITE, 2);
+	announce(p.g, &third);
+	good = good && !paged_request(&p, &r);
+	run_after(0);
+	good = good && paged_request(&p, &r);
+	paged_in(&p, 1, 140, 1, true);
+	cmd.token = r.token;
+	send_command(p.g, &cmd, sizeof(cmd));
+	run_after(0);
+	run_after(TOO_LATE);
+	clock_step_ns = step_ns;
+	settle_timers(p.g, 1);
+	ok(good && paged_got(&p, 0, MOOR_WC_SUCCESS, 1, 0) &&
+	   paged_same(&p, AT, AT, 600000),
+	   "the time that a responder waits is none of the time-out");
+	paged_stop(&p);
+}
+
 /* A message that waits keeps the receive that it has taken; the next gets the next. */
 static void test_same_receive(bool strict)
 {
@@ -481,6 +542,7 @@ int main(void)
 			test_behind_a_read((int)i, strict);
 			test_atomic_failed(i);
 		}
+		test_stale_timer(strict);
 		test_same_receive(strict);
 		test_registered_anew(strict);
 	}
