@@ -80,9 +80,13 @@ static uint32_t unanswered_psn(const struct qp *qp)
 	return resp->psn;
 }
 
-/* A responder that waits for a page (HWI ODP-15); timer code 0 is the longest. */
+/*
+ * A responder that waits for a page (HWI ODP-15); timer code 0 is the longest. The requester
+ * comes again by itself: what is ahead of that is no gap to tell of (HWI RC-43).
+ */
 static void not_ready(struct nic *nic, struct qp *qp, uint32_t psn)
 {
+	qp->resp.nak_sent = true;
 	send_aeth(nic, qp, AETH_RNR_NAK |
 		  (qp->min_rnr_timer ? qp->min_rnr_timer : 1), psn);
 }

@@ -347,6 +347,43 @@ static void test_dropped_on_wire(bool strict)
 	stop_on_wire();
 }
 
+/*
+ * A WRITE meets RNR NAK, and its page comes before the WRITE behind it. Silence meets that
+ * (HWI RC-43): a NAK for a gap would find a requester that is sending again already, and
+ * cost it a retry.
+ */
+static void test_behind_on_wire(bool strict)
+{
+	struct moor_cmd_modify_qp shortest = {
+		.mask = MOOR_QP_ATTR_MIN_RNR_TIMER, .min_rnr_timer = 1,
+	};
+	struct moor_page_request r;
+	unsigned int turns;
+	bool good;
+
+	start_on_wire(strict, (struct impairment){ .delay = 100 });
+	paged_retries(&p, 0, 1);
+	modify(p.g, &shortest, p.qp[1].qpn);
+	paged_out(&p, 1, 70, 1);
+	post_write(1, 70);
+	announce(p.g, &p.qp[0]);
+	for (turns = 0; turns < 20; turns++)
+		nic_run(p.g->nic);
+	post_write(2, 200);
+	announce(p.g, &p.qp[0]);
+	while (!paged_request(&p, &r) && turns++ < 10000)
+		nic_run(p.g->nic);
+	paged_in(&p, 1, 70, 1, true);
+	good = !paged_answer(&p, r.token, MOOR_PAGE_RESOLVED) &&
+	       !p.g->nic->wire->traffic.gaps;
+	settle_timers(p.g, 100);
+	ok(good && p.g->nic->wire->traffic.gaps &&
+	   paged_got(&p, 0, MOOR_WC_SUCCESS, 1, 0) &&
+	   paged_got(&p, 0, MOOR_WC_SUCCESS, 2, 0),
+	   "a WRITE behind one that met RNR NAK, on a wire");
+	stop_on_wire();
+}
+
 int main(void)
 {
 	unsigned int strict;
@@ -364,6 +401,7 @@ int main(void)
 		test_short_here(strict, 0);
 		test_short_on_wire(strict);
 		test_dropped_on_wire(strict);
+		test_behind_on_wire(strict);
 	}
 	return done();
 }
