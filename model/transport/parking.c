@@ -103,10 +103,11 @@ static void let_peer_go(struct nic *nic, const struct qp *qp)
 
 	if (!peer || !peer->req.held)
 		return;
-	if (peer->req.half.state == HALF_GOES &&
+	/* A mark stays till that packet has come: an answer that waits next needs none here. */
+	if (peer->req.peer_half.state == HALF_GOES &&
 	    qp->resp.half.state != HALF_FAILED) {
-		peer->req.half.state = HALF_RESOLVED;
-		peer->req.half.psn = qp->resp.half.psn;
+		peer->req.peer_half.state = HALF_RESOLVED;
+		peer->req.peer_half.psn = qp->resp.half.psn;
 	}
 	release(nic, peer);
 }

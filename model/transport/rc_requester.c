@@ -289,7 +289,7 @@ static uint8_t take_answer(struct nic *nic, struct qp *qp, struct request *r,
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 		return MOOR_SYN_NONE;
 	}
-	half_moved(&qp->req.half, psn, num_psn);
+	requester_moved(&qp->req, psn, num_psn);
 	r->answered += unit;
 	has_progress(qp, psn + num_psn);
 	if (unit < len)

@@ -398,7 +398,8 @@ static void fill_data(struct nic *nic, const struct qp *qp, struct request *r,
 	const struct send_wqe *wqe = &r->wqe;
 	uint32_t mtu = mtu_of(r->path_mtu);
 	uint32_t psn = (r->psn + offset / mtu) & PSN_MASK;
-	uint32_t unit = half_unit(&qp->req.half, psn, port_unit(nic, mtu), mtu);
+	uint32_t own = half_unit(&qp->req.half, psn, port_unit(nic, mtu), mtu);
+	uint32_t unit = half_unit(&qp->req.peer_half, psn, own, mtu);
 	uint32_t left = wqe->length - offset;
 	bool last = left <= unit;
 
@@ -543,7 +544,7 @@ static void send_packet(struct nic *nic, struct qp *qp, struct request *r,
 	if (syndrome && stays(nic, qp, r, psn, &was, &syndrome))
 		return;
 	if (!request_is_one_of(r, WQE_ASKS_DATA))
-		half_moved(&req->half, psn, num_psn);
+		requester_moved(req, psn, num_psn);
 	if (syndrome)
 		requester_fail(qp, r, MOOR_WC_LOC_PROT_ERR, syndrome);
 	else if (qp->transport->acknowledged)
@@ -581,18 +582,22 @@ static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 	return check_memory(nic, qp, r);
 }
 
+static bool passes(const struct requester *req, struct half *half,
+		   const struct request *r)
+{
+	/* It may have come to the responder before, and be acknowledged by now. */
+	if (psn_diff(half->psn, req->acked_psn) < 0)
+		half->state = HALF_GOES;
+	return half->state && psn_diff(r->psn, half->psn) > 0;
+}
+
 /*
  * What is behind the packet that waited for a page does not pass it: the page is to be
  * used before another is asked for (HWI ODP-13).
  */
 static bool passes_waiter(struct requester *req, const struct request *r)
 {
-	struct half *half = &req->half;
-
-	/* It may have come to the responder before, and be acknowledged by now. */
-	if (psn_diff(half->psn, req->acked_psn) < 0)
-		half->state = HALF_GOES;
-	return half->state && psn_diff(r->psn, half->psn) > 0;
+	return passes(req, &req->half, r) || passes(req, &req->peer_half, r);
 }
 
 enum requester_step requester_step(struct nic *nic, struct qp *qp,
@@ -616,10 +621,10 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 	is_new = r->state == REQUEST_NEW;
 	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
 	    (is_new && !prepare(qp, r)) || is_window_full(nic, qp, r) ||
-	    (req->half.state && passes_waiter(req, r)))
+	    (requester_waited(req) && passes_waiter(req, r)))
 		return REQUESTER_RESTS;
 	if (is_new ? !begin(nic, qp, r) :
-		     req->half.state && !check_again(nic, qp, r))
+		     requester_waited(req) && !check_again(nic, qp, r))
 		return REQUESTER_RESTS;
 	if (request_is_one_of(r, WQE_LOCAL))
 		do_local(nic, qp, r);

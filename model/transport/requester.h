@@ -65,6 +65,7 @@ struct requester {
 	bool went_back;		/* for a missing answer, in vain so far */
 	bool progress;		/* or another try, since the timer was started */
 	struct half half;
+	struct half peer_half;	/* of the responder, once that has let this one go */
 };
 
 /* Sets the PSN of the next message, which begins when all before it have ended. */
@@ -78,6 +79,20 @@ static inline void requester_set_psn(struct requester *req, uint32_t psn)
 static inline bool requester_pages(const struct requester *req)
 {
 	return req->held || half_is_parked(&req->half);
+}
+
+/* Does what waited for a page, here or at the responder, have to move before the rest? */
+static inline bool requester_waited(const struct requester *req)
+{
+	return req->half.state || req->peer_half.state;
+}
+
+/* These packets have moved: as half_moved(). */
+static inline void requester_moved(struct requester *req, uint32_t psn,
+				   uint32_t num_psn)
+{
+	half_moved(&req->half, psn, num_psn);
+	half_moved(&req->peer_half, psn, num_psn);
 }
 
 /* The requester goes on after a request that failed and has ended. */

@@ -301,6 +301,57 @@ static void test_short_here(bool strict, uint32_t kept)
 	paged_stop(&p);
 }
 
+/* Of the first 16 pages of side 1 the last two are present, and all others. */
+static bool serve_two_of_16(uint32_t *last, const struct moor_page_request *r)
+{
+	uint32_t page = page_of((uint32_t)(r->addr - paged_addr(1, 0)));
+
+	paged_out(&p, 1, 0, 16);
+	if (paged_invalidate(&p, 1, paged_addr(1, 0), page_at(16)))
+		return false;
+	paged_in(&p, 1, *last, 1, true);
+	paged_in(&p, 1, page, 1, true);
+	*last = page;
+	return !paged_answer(&p, r->token, MOOR_PAGE_RESOLVED);
+}
+
+/*
+ * A SEND finds no receive, but is told so behind the READ's answer. Meanwhile a WRITE more
+ * than a run behind the SEND has to wait for its page here. When the SEND is sent again its
+ * responder has two pages at a time: each of the two waits holds for its own packet.
+ */
+static void test_short_there_and_here(bool strict)
+{
+	struct moor_page_request r;
+	unsigned int n = 0;
+	uint32_t last = 0;
+	bool good;
+
+	start(strict);
+	paged_retries(&p, 0, 7);
+	paged_out(&p, 0, 50, 1);
+	paged_post(&p, MOOR_WQE_READ, 1, page_at(120), page_at(120), 1500000);
+	paged_post(&p, MOOR_WQE_SEND, 2, AT, 0, LEN);
+	paged_post(&p, MOOR_WQE_WRITE, 3, page_at(51), page_at(20), 270000);
+	paged_post(&p, MOOR_WQE_WRITE, 4, page_at(50), page_at(100), 64);
+	ring(p.g, &p.qp[0]);
+	good = paged_request(&p, &r) && r.addr == paged_addr(0, page_at(50));
+	paged_in(&p, 0, 50, 1, true);
+	good = good && !paged_answer(&p, r.token, MOOR_PAGE_RESOLVED);
+	paged_out(&p, 1, 0, 16);
+	paged_recv(&p, 5, AT, LEN);
+	settle_timers(p.g, 100);
+	while (good && n <= TWO_PAGES && paged_request(&p, &r)) {
+		n++;
+		good = serve_two_of_16(&last, &r);
+		settle_timers(p.g, 100);
+	}
+	ok(good && n > 12 && n <= TWO_PAGES && status_of(2) == MOOR_WC_SUCCESS &&
+	   status_of(4) == MOOR_WC_SUCCESS && paged_same(&p, AT, AT, LEN),
+	   "two pages there, a WRITE that has waited here: %u requests", n);
+	paged_stop(&p);
+}
+
 /* Two pages here once more, with answers that come only after the WRITE has been tried. */
 static void test_short_on_wire(bool strict)
 {
@@ -399,6 +450,7 @@ int main(void)
 		test_short_there(strict, 201, 200);
 		test_short_here(strict, 255);
 		test_short_here(strict, 0);
+		test_short_there_and_here(strict);
 		test_short_on_wire(strict);
 		test_dropped_on_wire(strict);
 		test_behind_on_wire(strict);
