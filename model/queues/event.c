@@ -85,10 +85,12 @@ void event_post_entry(struct nic *nic, uint32_t eqn,
 	struct eq *eq = &nic->events->eq[eqn];
 
 	if (*backlogged & MOOR_BIT(entry->type) || !eq->exists ||
-	    !nic_works(nic))
+	    !nic->enabled || nic->fatal_code)
 		return;
-	relaxed_release(nic);
-	if (!eq->backlog_count && eq_free(nic, eqn))
+	/* Without Bus Master Enable it is kept back till that is set (HWI EV-3, ERR-10). */
+	if (nic_works(nic))
+		relaxed_release(nic);
+	if (nic_works(nic) && !eq->backlog_count && eq_free(nic, eqn))
 		eq_write(nic, eq, entry);
 	else if (backlog_add(nic, eq, entry, backlogged))
 		*backlogged |= MOOR_BIT(entry->type);

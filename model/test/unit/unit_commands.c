@@ -232,6 +232,36 @@ static void test_port_events_kept(void)
 	   eqe.type == MOOR_EVENT_PORT_UP, "and then the next one");
 }
 
+static void set_bus_master(bool on)
+{
+	dma_map_set_enabled(g->dma, on);
+	nic_set_bus_master(g->nic, on);
+}
+
+/* What the link did while Bus Master Enable was clear comes when it is set (HWI ERR-10). */
+static void test_port_events_stand_still(void)
+{
+	struct moor_eqe eqe;
+	bool good;
+
+	set_bus_master(false);
+	fault_link(g->nic, false);
+	fault_link(g->nic, true);
+	settle(g);
+	good = !next_event(g, MOOR_EQ_ASYNC, &eqe) && !g->raised[1];
+	set_bus_master(true);
+	settle(g);
+	ok(good && next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_DOWN &&
+	   next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_UP && g->raised[1],
+	   "events of the link wait for Bus Master Enable");
+	fault_link(g->nic, false);
+	ok(next_event(g, MOOR_EQ_ASYNC, &eqe) &&
+	   eqe.type == MOOR_EVENT_PORT_DOWN &&
+	   !next_event(g, MOOR_EQ_ASYNC, &eqe), "and then the next one");
+}
+
 static void test_fatal(void)
 {
 	struct moor_eqe eqe;
@@ -279,6 +309,7 @@ int main(void)
 	with_guest(test_paths);
 	with_guest(test_events_kept);
 	with_guest(test_port_events_kept);
+	with_guest(test_port_events_stand_still);
 	with_guest(test_fatal);
 	return done();
 }
