@@ -373,6 +373,10 @@ static void test_group(struct datagrams *all)
 	expect_wc(pair->a.recv_cq, 3, IBV_WC_SUCCESS, &wc, "A has it");
 	tap_is(ibv_poll_cq(pair->b.recv_cq, 1, &wc), 0, "B does not");
 	tap_is(ibv_destroy_qp(pair->a.qp), EBUSY, "a QP that is in a group");
+	post_receive(&pair->a, 4, pair->a.buf + 8192, 4096, pair->a.mr->lkey);
+	tap_is(post_datagram(all, IBV_WR_SEND, 4, 100, QKEY, 0), 0, "it stays: to itself");
+	expect_wc(pair->a.send_cq, 4, IBV_WC_SUCCESS, &wc, "it is out");
+	expect_wc(pair->a.recv_cq, 4, IBV_WC_SUCCESS, &wc, "and A has it");
 	tap_is(ibv_detach_mcast(pair->a.qp, &group, 0), 0, "A leaves");
 	ibv_destroy_ah(all->ah);
 	all->ah = direct;
