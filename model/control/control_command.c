@@ -321,27 +321,35 @@ static bool do_lie(struct call *call)
 	return true;
 }
 
-static bool do_reset(struct call *call)
+/* Takes the last word, which is one of two: @is_first says which. */
+static bool take_either(struct call *call, const char *first, const char *second,
+			bool *is_first)
 {
 	const char *word = next_word(call);
 
-	if (!word || (strcmp(word, "hangs") && strcmp(word, "ends")))
-		return refuse(call, "hangs or ends expected");
-	if (!no_more(call))
+	if (!word || (strcmp(word, first) && strcmp(word, second)))
+		return refuse(call, "%s or %s expected", first, second);
+	*is_first = !strcmp(word, first);
+	return no_more(call);
+}
+
+static bool do_reset(struct call *call)
+{
+	bool hangs;
+
+	if (!take_either(call, "hangs", "ends", &hangs))
 		return false;
-	fault_reset(call->nic, !strcmp(word, "hangs"));
+	fault_reset(call->nic, hangs);
 	return true;
 }
 
 static bool do_link(struct call *call)
 {
-	const char *word = next_word(call);
+	bool up;
 
-	if (!word || (strcmp(word, "up") && strcmp(word, "down")))
-		return refuse(call, "up or down expected");
-	if (!no_more(call))
+	if (!take_either(call, "up", "down", &up))
 		return false;
-	fault_link(call->nic, !strcmp(word, "up"));
+	fault_link(call->nic, up);
 	return true;
 }
 
