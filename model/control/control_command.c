@@ -335,7 +335,7 @@ static bool take_either(struct call *call, const char *first, const char *second
 
 static bool do_reset(struct call *call)
 {
-	bool hangs;
+	bool hangs = false;
 
 	if (!take_either(call, "hangs", "ends", &hangs))
 		return false;
@@ -345,7 +345,7 @@ static bool do_reset(struct call *call)
 
 static bool do_link(struct call *call)
 {
-	bool up;
+	bool up = false;
 
 	if (!take_either(call, "up", "down", &up))
 		return false;
