@@ -182,15 +182,10 @@ static void maybe_lie(struct nic *nic, enum lie_where where, const char *what,
 
 void lie_begin(struct nic *nic, uint64_t seed, uint32_t one_in, uint32_t where)
 {
-	unsigned int i;
-
 	*nic->lies = (struct lies){
 		.where = where, .one_in = one_in,
 	};
-	/* Seeds next to each other start far apart. */
-	random_seed(&nic->lies->random, (seed + 1) * 0x9e3779b97f4a7c15u);
-	for (i = 0; i < 8; i++)
-		next(nic->lies);
+	random_seed(&nic->lies->random, seed);
 }
 
 void lie_completion(struct nic *nic, const char *name, uint8_t opcode,

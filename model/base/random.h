@@ -12,9 +12,13 @@ struct random {
 	uint64_t state;		/* anything but zero */
 };
 
+/* Seeds next to each other start far apart. */
 static inline void random_seed(struct random *r, uint64_t seed)
 {
-	r->state = seed | 1;
+	uint64_t mixed = (seed + 1) * 0x9e3779b97f4a7c15u;
+
+	mixed ^= mixed >> 32;
+	r->state = mixed ? mixed : 1;
 }
 
 static inline uint64_t random_next(struct random *r)

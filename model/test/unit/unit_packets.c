@@ -203,7 +203,7 @@ static void test_not_ready_for_long(void)
 	struct moor_cqe cqe;
 
 	set_timeout(4, 7);
-	impair("lose=5");
+	impair("lose=20");
 	add_sge(next_send(w.g, &w.qp[0], MOOR_WQE_SEND, 1),
 		sge(w.buf[0], 64, w.key[0]));
 	ring(w.g, &w.qp[0]);
