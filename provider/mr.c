@@ -35,6 +35,14 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	struct verbs_mr *vmr;
 	int err;
 
+	/*
+	 * To give 0 is to give ZERO_BASED, says ibv_reg_mr_iova(3). The kernel wants the
+	 * same offset in the page of any hca_va, even of one that it ignores.
+	 */
+	if (!hca_va && (uintptr_t)addr % MOOR_PAGE_SIZE)
+		access |= IBV_ACCESS_ZERO_BASED;
+	if (access & IBV_ACCESS_ZERO_BASED)
+		hca_va = (uintptr_t)addr;
 	vmr = calloc(1, sizeof(*vmr));
 	if (!vmr)
 		return NULL;
