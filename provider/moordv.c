@@ -14,7 +14,7 @@
 /* Drivers of version 1.0 are not told the size of an entry: they know this one alone. */
 static_assert(sizeof(struct moor_window) == 40, "the attribute is optional");
 
-/* How many windows the kernel takes in one attribute. */
+/* How many windows the kernel gives in one attribute. */
 #define MAX_LISTED	(UINT16_MAX / sizeof(struct moor_window))
 
 static int fail(int err)
@@ -23,13 +23,30 @@ static int fail(int err)
 	return -1;
 }
 
+static int list_windows(const struct ibv_mr *mr, struct moor_window *windows,
+			uint32_t room, uint32_t skip, uint32_t *bound)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS,
+			       5);
+
+	fill_attr_in_obj(cmd, MOOR_ATTR_MR_WINDOWS_HANDLE, mr->handle);
+	attr_optional(fill_attr_const_in(cmd, MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+					 sizeof(*windows)));
+	/* Not optional: without it the same windows came again. */
+	if (skip)
+		fill_attr_const_in(cmd, MOOR_ATTR_MR_WINDOWS_SKIP, skip);
+	if (room)
+		fill_attr_out(cmd, MOOR_ATTR_MR_WINDOWS_LIST, windows,
+			      room * sizeof(*windows));
+	fill_attr_out_ptr(cmd, MOOR_ATTR_MR_WINDOWS_COUNT, bound);
+	return execute_ioctl(mr->context, cmd);
+}
+
 __attribute__((visibility("default")))
 int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 			 uint32_t max, uint32_t *bound)
 {
-	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_MR, MOOR_METHOD_MR_WINDOWS,
-			       4);
-	uint32_t room = min_t(uint32_t, max, MAX_LISTED);
+	uint32_t stored = 0, room;
 	int err;
 
 	if (!moor_is_context(mr->context) ||
@@ -37,17 +54,19 @@ int moordv_query_windows(struct ibv_mr *mr, struct moor_window *windows,
 		return fail(EOPNOTSUPP);
 	if (!bound)
 		return fail(EINVAL);
-	fill_attr_in_obj(cmd, MOOR_ATTR_MR_WINDOWS_HANDLE, mr->handle);
-	attr_optional(fill_attr_const_in(cmd, MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
-					 sizeof(*windows)));
-	if (room)
-		fill_attr_out(cmd, MOOR_ATTR_MR_WINDOWS_LIST, windows,
-			      room * sizeof(*windows));
-	fill_attr_out_ptr(cmd, MOOR_ATTR_MR_WINDOWS_COUNT, bound);
-	err = execute_ioctl(mr->context, cmd);
-	if (err)
-		return fail(err);
-	return min_t(uint32_t, *bound, room);
+	do {
+		room = min_t(uint32_t, max - stored, MAX_LISTED);
+		err = list_windows(mr, windows + stored, room, stored, bound);
+		/* An older driver gives the first of them alone. */
+		if (err == EPROTONOSUPPORT && stored)
+			break;
+		if (err)
+			return fail(err);
+		/* Fewer may be bound than there were before. */
+		stored = min_t(uint32_t, max_t(uint32_t, *bound, stored),
+			       stored + room);
+	} while (stored < max && stored < *bound);
+	return stored;
 }
 
 #define COMMON_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \

@@ -21,6 +21,8 @@ enum moor_mr_windows_attrs {
 	MOOR_ATTR_MR_WINDOWS_COUNT,	/* out: __u32, number of windows bound in all */
 	/* in, optional: __u64, bytes from one entry to the next; if absent: 40 */
 	MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+	/* in, optional: __u64, windows that are counted, but not listed; if absent: 0 */
+	MOOR_ATTR_MR_WINDOWS_SKIP,
 };
 
 struct moor_window {

@@ -19,13 +19,17 @@
 /*
  * What fits into a process's array, and how many windows there were. The process gives
  * the size of an entry, that of its struct moor_window; the driver's may be smaller or
- * larger. @list is cleared, so that members that only the process knows are zero.
+ * larger. @list is cleared, so that members that only the process knows are zero. An
+ * attribute takes 64 KiB at most: a process asks again for what follows, and skips what
+ * it has.
  */
 struct moor_window_array {
 	struct moor_dev *mdev;
 	u8 *list;
 	size_t entry_size;
+	u64 skip;
 	u32 room;
+	u32 listed;
 	u32 count;
 };
 
@@ -35,13 +39,12 @@ static void moor_window_array_add(void *arg,
 	struct moor_window_array *array = arg;
 	struct moor_window window;
 
-	if (array->count < array->room) {
-		moor_window_describe(array->mdev, &window, info,
-				     task_active_pid_ns(current), NULL);
-		memcpy(array->list + array->count * array->entry_size, &window,
-		       min(array->entry_size, sizeof(window)));
-	}
-	array->count++;
+	if (array->count++ < array->skip || array->listed == array->room)
+		return;
+	moor_window_describe(array->mdev, &window, info,
+			     task_active_pid_ns(current), NULL);
+	memcpy(array->list + array->listed++ * array->entry_size, &window,
+	       min(array->entry_size, sizeof(window)));
 }
 
 /* As many entries as the process has room for; the caller frees @array->list. */
@@ -57,6 +60,10 @@ static int moor_window_array_init(struct moor_window_array *array,
 		return err;
 	if (array->entry_size < MOOR_WINDOW_SIZE_1_0)
 		return -EINVAL;
+	err = uverbs_get_const_default(&array->skip, attrs,
+				       MOOR_ATTR_MR_WINDOWS_SKIP, 0);
+	if (err)
+		return err;
 	if (!uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
 		return 0;
 	array->room = uverbs_attr_get_len(attrs, MOOR_ATTR_MR_WINDOWS_LIST) /
@@ -70,14 +77,13 @@ static int moor_window_array_init(struct moor_window_array *array,
 static int moor_windows_respond(struct uverbs_attr_bundle *attrs,
 				struct moor_window_array *array)
 {
-	u32 filled = min(array->room, array->count);
 	int err = 0;
 
 	if (uverbs_attr_is_valid(attrs, MOOR_ATTR_MR_WINDOWS_LIST))
 		err = uverbs_copy_to_struct_or_zero(attrs,
 						    MOOR_ATTR_MR_WINDOWS_LIST,
 						    array->list,
-						    filled *
+						    array->listed *
 						    array->entry_size);
 	if (!err)
 		err = uverbs_copy_to(attrs, MOOR_ATTR_MR_WINDOWS_COUNT,
@@ -119,6 +125,8 @@ DECLARE_UVERBS_NAMED_METHOD(MOOR_METHOD_MR_WINDOWS,
 						UVERBS_ATTR_TYPE(u32),
 						UA_MANDATORY),
 			    UVERBS_ATTR_CONST_IN(MOOR_ATTR_MR_WINDOWS_ENTRY_SIZE,
+						 u64, UA_OPTIONAL),
+			    UVERBS_ATTR_CONST_IN(MOOR_ATTR_MR_WINDOWS_SKIP,
 						 u64, UA_OPTIONAL));
 
 ADD_UVERBS_METHODS(moor_mr_methods, UVERBS_OBJECT_MR,
