@@ -309,6 +309,11 @@ static void srq_events_come(struct kunit *test)
 	moor_kunit_wait(test, READ_ONCE(user->qp_events) == 1);
 	KUNIT_EXPECT_EQ(test, user->qp_event, IB_EVENT_QP_LAST_WQE_REACHED);
 	KUNIT_EXPECT_EQ(test, user->srq_events, 2);
+	/* It comes once, whatever the device says. */
+	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_LAST_WQE, user->qp->qp_num);
+	fake_nic_event(nic, MOOR_EQ_ASYNC, MOOR_EVENT_SRQ_LIMIT, srqn);
+	moor_kunit_wait(test, READ_ONCE(user->srq_events) == 3);
+	KUNIT_EXPECT_EQ(test, user->qp_events, 1);
 	/* The device has sent the event: its death does not cause it again. */
 	moor_hw_kill(user->mdev, NULL);
 	flush_work(&to_mqp(user->qp)->kernel.last_wqe);

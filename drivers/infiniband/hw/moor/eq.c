@@ -61,8 +61,10 @@ static void moor_qp_event(struct moor_dev *mdev, u32 qpn,
 		moor_hw_kill_later(mdev, "it cannot use a queue of the kernel");
 	if (!qp->ibqp.event_handler)
 		return;
-	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED)
-		set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags);
+	/* Once: what kills the device may have raised it (moor_kernel_qp_last_wqe_work()). */
+	if (moor_qp_is_kernel(qp) && type == IB_EVENT_QP_LAST_WQE_REACHED &&
+	    test_and_set_bit(MOOR_KERNEL_QP_LAST_WQE, &qp->kernel.flags))
+		return;
 	event.element.qp = &qp->ibqp;
 	qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }

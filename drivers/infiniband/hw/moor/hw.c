@@ -501,5 +501,5 @@ void moor_hw_fatal_work(struct work_struct *work)
 void moor_hw_kill_later(struct moor_dev *mdev, const char *why)
 {
 	cmpxchg(&mdev->fatal_why, NULL, why);
-	schedule_work(&mdev->fatal_work);
+	queue_work(moor_wq, &mdev->fatal_work);
 }
