@@ -194,6 +194,9 @@ static void fast_flushed(struct kunit *test)
 			-EINVAL);
 	KUNIT_EXPECT_EQ(test, fast_first_page(pair, 0), 0x10000);
 	fast_map(test, other, 0x40000);
+	/* A dead device uses neither table. */
+	moor_hw_kill(pair->mdev, NULL);
+	fast_map(test, fast, 0x30000);
 	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&fast->mr.ibmr), 0);
 	KUNIT_EXPECT_EQ(test, ib_dereg_mr(&other->mr.ibmr), 0);
 	kernel_pair_close(test, pair);

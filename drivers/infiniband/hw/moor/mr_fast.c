@@ -128,7 +128,9 @@ static int moor_fast_set_page(struct ib_mr *ibmr, u64 addr)
  *
  * Return: entries that were mapped; -EINVAL for a page size that the device does not
  * have, for memory that pages of it cannot describe, and after a REG_MR that was flushed
- * because its CQ had failed; -ENOMEM if the first entry alone has too many pages.
+ * because its CQ had failed; -ENOMEM if the first entry alone has too many pages. A dead
+ * device, which flushes every REG_MR, uses no table: NFS would take an error for one of
+ * the disk's, and not connect again.
  */
 int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		   unsigned int *sg_offset)
@@ -138,7 +140,7 @@ int moor_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 
 	if (!is_power_of_2(ibmr->page_size) ||
 	    !(mdev->caps.page_sizes & ibmr->page_size) ||
-	    READ_ONCE(fast->unsure))
+	    (READ_ONCE(fast->unsure) && !moor_is_dead(mdev)))
 		return -EINVAL;
 	fast->mapped = !fast->posted;
 	fast->num_pages = 0;
