@@ -23,12 +23,17 @@ static int post_sends(struct kernel_pair *pair, u32 count, u64 wr_id)
 	return err;
 }
 
-static u64 slot_value(const struct moor_kernel_slot *slot)
+static u64 *slot_in_nic(const struct moor_kernel_slot *slot)
 {
 	struct fake_nic *nic = moor_kunit_nic();
 
-	return nic->slots[slot->page->index * MOOR_DB_SLOTS_PER_PAGE +
-			  slot->number];
+	return &nic->slots[slot->page->index * MOOR_DB_SLOTS_PER_PAGE +
+			   slot->number];
+}
+
+static u64 slot_value(const struct moor_kernel_slot *slot)
+{
+	return *slot_in_nic(slot);
 }
 
 static void kernel_post(struct kunit *test)
@@ -465,6 +470,75 @@ static void kernel_reset_refused(struct kunit *test)
 	stop_refused(test, IB_QPS_RESET);
 }
 
+static void cq_fails(struct moor_cq *cq)
+{
+	local_irq_disable();
+	moor_kernel_cq_failed(cq);
+	local_irq_enable();
+}
+
+/* A CQ that has failed is made anew for a queue pair, unless another completes to it yet. */
+static void kernel_spent(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct moor_kernel_cq *kcq = &pair->cq->kernel;
+	struct fake_nic *nic = moor_kunit_nic();
+	u32 made = nic->commands[MOOR_CMD_CREATE_CQ];
+	struct ib_qp *first = &pair->qp->ibqp, *second;
+	struct ib_wc wc;
+
+	kernel_pair_write(pair, (struct moor_cqe){ .opcode = MOOR_CQE_RECV });
+	kernel_pair_add_qp(test, pair, IB_QPT_RC);
+	second = &pair->qp->ibqp;
+	cq_fails(pair->cq);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(first), 0);
+	kernel_pair_add_qp(test, pair, IB_QPT_RC);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_CQ], made);
+	KUNIT_EXPECT_TRUE(test, kcq->failed);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(second), 0);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	/* The user armed it before, and is told of the first completion. */
+	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
+	*slot_in_nic(&kcq->slot) = 0;
+	kernel_pair_add_qp(test, pair, IB_QPT_RC);
+	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_CQ], made + 1);
+	KUNIT_EXPECT_FALSE(test, kcq->failed);
+	KUNIT_EXPECT_EQ(test, slot_value(&kcq->slot), kcq->arm);
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 0);
+	pair->written = 0;
+	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), 0);
+	kernel_pair_write(pair, (struct moor_cqe){ .status = MOOR_WC_SUCCESS });
+	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_SUCCESS);
+	kernel_pair_close(test, pair);
+}
+
+/* A device that does not make it anew is of no use; the queue pair is known to no CQ. */
+static void kernel_spent_refused(struct kunit *test)
+{
+	struct kernel_pair *pair = kernel_pair_open(test);
+	struct kernel_pair *other = kernel_pair_open(test);
+	struct fake_nic *nic = moor_kunit_nic();
+	struct ib_qp_init_attr attr = {
+		.qp_type = IB_QPT_RC,
+		.send_cq = &other->cq->ibcq, .recv_cq = &pair->cq->ibcq,
+		.cap = { KERNEL_DEPTH, KERNEL_DEPTH, 2, 1, 8 },
+	};
+
+	cq_fails(pair->cq);
+	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
+	nic->behave.fail_opcode = MOOR_CMD_CREATE_CQ;
+	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
+	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(ib_create_qp(pair->pd, &attr)), -ENOMEM);
+	nic->behave.fail_status = 0;
+	KUNIT_EXPECT_TRUE(test, moor_is_dead(pair->mdev));
+	KUNIT_EXPECT_EQ(test, pair->cq->kernel.num_qps, 0);
+	KUNIT_EXPECT_EQ(test, other->cq->kernel.num_qps, 1);
+	ib_destroy_cq(&pair->cq->ibcq);
+	ib_dealloc_pd(pair->pd);
+	kernel_pair_close(test, other);
+}
+
 /*
  * After a reset the slots are 0, even if a task stored an old head after the device had
  * zeroed them. This fake NIC does not zero them, which looks the same.
@@ -583,6 +657,8 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_flush_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE_PARAM(kernel_room, told_gen_params),
+	KUNIT_CASE(kernel_spent),
+	KUNIT_CASE(kernel_spent_refused),
 	KUNIT_CASE(kernel_err_refused),
 	KUNIT_CASE(kernel_reset_refused),
 	KUNIT_CASE(kernel_reset_slots),

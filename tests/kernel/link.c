@@ -218,6 +218,26 @@ fail:
 	return point(false, "a link of two queue pairs");
 }
 
+/* Other queue pairs of the same CQs, with which none is left in between. */
+bool link_again(struct link *link)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ib_destroy_qp(link->qp[i]);
+		link->qp[i] = NULL;
+	}
+	for (i = 0; i < 2; i++) {
+		link->qp[i] = open_qp(link, i);
+		if (IS_ERR(link->qp[i])) {
+			note("QP: %ld", PTR_ERR(link->qp[i]));
+			link->qp[i] = NULL;
+			return false;
+		}
+	}
+	return link_connect(link);
+}
+
 void link_close(struct link *link)
 {
 	int i;

@@ -196,7 +196,8 @@ static bool waiter_wait(struct link *link, struct waiter *waiter)
 	return !atomic_read(&waiter->left);
 }
 
-static bool send_and_wait(struct link *link, u32 count)
+/* Sends messages from side 0 to side 1. Return: whether all went well, at both. */
+bool send_and_wait(struct link *link, u32 count)
 {
 	struct waiter waiter = {
 		.sent.done = waiter_sent,

@@ -199,7 +199,7 @@ static void count_ended(struct ib_cq *cq, struct ib_wc *wc)
 
 /*
  * A CQ that is too small fails. Even then each work request posted to its queue pairs
- * must complete once when they are drained.
+ * must complete once when they are drained; and when they are gone, it works again.
  */
 static void test_overrun(struct ib_device *dev, u32 seed)
 {
@@ -234,6 +234,10 @@ static void test_overrun(struct ib_device *dev, u32 seed)
 		ib_drain_qp(link.qp[1]);
 		point(atomic_read(&ended) == 3 * each,
 		      "context %d, CQs too small: all has ended once", contexts[i]);
+		/* As ib_cq_pool_get() gives a CQ to one user after the other. */
+		point(link_again(&link) && send_and_wait(&link, 4),
+		      "context %d, CQs that have failed: other queue pairs use them",
+		      contexts[i]);
 		link_close(&link);
 	}
 }

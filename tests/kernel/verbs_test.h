@@ -62,6 +62,7 @@ struct link {
 /* link.c */
 bool link_open(struct link *link, struct ib_device *dev, struct link_how how);
 void link_close(struct link *link);
+bool link_again(struct link *link);
 bool link_state(struct link *link, int side, enum ib_qp_state state);
 bool link_connect(struct link *link);
 bool link_revive(struct link *link);
@@ -73,6 +74,9 @@ int link_recv(struct link *link, int side, u64 wr_id);
 int link_rdma(struct link *link, int side, enum ib_wr_opcode opcode,
 	      struct ib_sge *sge, u64 addr, u32 rkey);
 bool ended_with(int got, enum ib_wc_status due);
+
+/* queues.c */
+bool send_and_wait(struct link *link, u32 count);
 
 /* pages.c: memory in pages that do not lie side by side */
 

@@ -251,13 +251,61 @@ void moor_kernel_cq_failed(struct moor_cq *cq)
 	queue_work(moor_wq, &kcq->wake);
 }
 
-static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
-			struct moor_qp *qp)
+/* Has the CQ failed, and does no queue pair complete to it any more? */
+static bool moor_cq_is_spent(struct moor_cq *cq)
+{
+	bool spent;
+
+	spin_lock_irq(&cq->eq->lock);
+	spent = cq->kernel.failed && !cq->kernel.num_qps;
+	spin_unlock_irq(&cq->eq->lock);
+	return spent;
+}
+
+/*
+ * Have the device make a spent CQ anew: those of ib_cq_pool_get() last as long as the
+ * device, and are given to the next user whatever has become of them.
+ */
+static int moor_cq_renew(struct moor_cq *cq)
+{
+	struct moor_dev *mdev = to_mdev(cq->ibcq.device);
+	struct moor_kernel_cq *kcq = &cq->kernel;
+	int err;
+
+	lockdep_assert_held(&cq->resize_lock);
+	spin_lock_irq(&kcq->lock);
+	kcq->resizing = true;
+	spin_unlock_irq(&kcq->lock);
+	moor_cmd_destroy_cq(mdev, cq->cqn);
+	moor_kernel_ring_clear(&kcq->ring);
+	cq->ring.table.xlat = kcq->ring.table.xlat;
+	err = moor_cmd_create_cq(mdev, cq, kcq->log_cqe);
+	if (err)
+		moor_hw_kill(mdev, "it made a completion queue, but not once more");
+	spin_lock_irq(&cq->eq->lock);
+	spin_lock(&kcq->lock);
+	kcq->consumer = 0;
+	WRITE_ONCE(kcq->failed, err);
+	kcq->resizing = false;
+	moor_kernel_cq_store(mdev, kcq);
+	spin_unlock(&kcq->lock);
+	spin_unlock_irq(&cq->eq->lock);
+	return err;
+}
+
+static int moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
+		       struct moor_qp *qp)
 {
 	struct moor_cq *cq = to_mcq(ibcq);
 	struct moor_kernel_cq *kcq = &cq->kernel;
+	int err;
 
 	user->qp = qp;
+	/* Of several queue pairs that are made, only the first finds the CQ spent. */
+	mutex_lock(&cq->resize_lock);
+	err = moor_cq_is_spent(cq) ? moor_cq_renew(cq) : 0;
+	if (err)
+		goto unlock;
 	spin_lock_irq(&cq->eq->lock);
 	spin_lock(&kcq->lock);
 	hash_add(kcq->qps, &user->node, qp->qpn);
@@ -266,6 +314,9 @@ static void moor_cq_add(struct ib_cq *ibcq, struct moor_cq_user *user,
 	if (kcq->untold)
 		queue_work(moor_wq, &kcq->wake);
 	spin_unlock_irq(&cq->eq->lock);
+unlock:
+	mutex_unlock(&cq->resize_lock);
+	return err;
 }
 
 /* moor_cq_tell() holds the same lock: after the last removal it calls no handler. */
@@ -284,20 +335,27 @@ static void moor_cq_remove(struct ib_cq *ibcq, struct moor_cq_user *user)
 
 /**
  * moor_cqs_enter - make a queue pair known to the CQs that it completes to
- * @qp: queue pair of the kernel; it has its number
+ * @qp: queue pair of the kernel that the device does not know yet; it has its number
+ *
+ * Return: 0 or an errno, with the queue pair known to none.
  */
-void moor_cqs_enter(struct moor_qp *qp)
+int moor_cqs_enter(struct moor_qp *qp)
 {
 	struct moor_cq_user *users = qp->kernel.users;
+	int err;
 
-	moor_cq_add(qp->ibqp.send_cq, &users[0], qp);
-	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
-		moor_cq_add(qp->ibqp.recv_cq, &users[1], qp);
+	err = moor_cq_add(qp->ibqp.send_cq, &users[0], qp);
+	if (err || qp->ibqp.recv_cq == qp->ibqp.send_cq)
+		return err;
+	err = moor_cq_add(qp->ibqp.recv_cq, &users[1], qp);
+	if (err)
+		moor_cq_remove(qp->ibqp.send_cq, &users[0]);
+	return err;
 }
 
 /**
  * moor_cqs_leave - make the CQs forget a queue pair
- * @qp: queue pair of the kernel, which the device does not know any more
+ * @qp: queue pair of the kernel, which the device does not know, or not any more
  *
  * CQEs of the queue pair that are not polled yet are passed over. If it was the last
  * queue pair of a CQ, the CQ's handler is not called from now on.

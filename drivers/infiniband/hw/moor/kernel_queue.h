@@ -248,6 +248,7 @@ void moor_kernel_slot_kick(struct moor_dev *mdev,
 			   const struct moor_kernel_slot *slot);
 
 /* kernel_ring.c */
+void moor_kernel_ring_clear(struct moor_kernel_ring *ring);
 int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 			   size_t bytes);
 void moor_kernel_ring_free(struct moor_dev *mdev,
@@ -262,7 +263,7 @@ int moor_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 void moor_cq_tell(struct moor_cq *cq);
 void moor_kernel_cq_failed(struct moor_cq *cq);
 void moor_cqs_wake(struct moor_dev *mdev);
-void moor_cqs_enter(struct moor_qp *qp);
+int moor_cqs_enter(struct moor_qp *qp);
 void moor_cqs_leave(struct moor_qp *qp);
 void moor_cqs_forget(struct moor_qp *qp);
 

@@ -83,6 +83,20 @@ int moor_kernel_ring_alloc(struct moor_dev *mdev, struct moor_kernel_ring *ring,
 }
 
 /**
+ * moor_kernel_ring_clear - fill a ring with zeros again
+ * @ring: ring that the device does not use
+ */
+void moor_kernel_ring_clear(struct moor_kernel_ring *ring)
+{
+	u32 i;
+
+	for (i = 0; i < ring->num_pieces; i++) {
+		memset(ring->pieces[i].buf, 0, ring->piece_bytes);
+		cond_resched();
+	}
+}
+
+/**
  * moor_kernel_ring_free - let a ring go
  * @mdev: device
  * @ring: ring that the device does not use any more; may never have been allocated

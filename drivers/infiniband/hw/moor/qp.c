@@ -368,24 +368,31 @@ int moor_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		goto release;
 	if (qp->pager)
 		qp->pager->qpn = qp->qpn;
+	/* Before the command, so that no CQ is made anew to which a queue pair completes. */
+	if (moor_qp_is_kernel(qp)) {
+		err = moor_cqs_enter(qp);
+		if (err)
+			goto erase;
+	}
 	if (moor_qp_is_target(qp))
 		err = moor_cmd_create_target(mdev, qp->qpn,
 					     to_mxrcd(attr->xrcd)->xrcdn);
 	else
 		err = moor_cmd_create_qp(mdev, qp, &req);
 	if (err)
-		goto erase;
+		goto leave;
 	ibqp->qp_num = qp->qpn;
 	if (udata)
 		err = moor_qp_respond(qp, udata);
-	else if (moor_qp_is_kernel(qp))
-		moor_cqs_enter(qp);
 	if (err)
 		goto destroy;
 	return 0;
 
 destroy:
 	moor_cmd_destroy_qp(mdev, qp->qpn);
+leave:
+	if (moor_qp_is_kernel(qp))
+		moor_cqs_leave(qp);
 erase:
 	moor_qp_erase(mdev, qp);
 release:
