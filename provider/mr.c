@@ -37,12 +37,14 @@ struct ibv_mr *moor_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 
 	/*
 	 * To give 0 is to give ZERO_BASED, says ibv_reg_mr_iova(3). The kernel wants the
-	 * same offset in the page of any hca_va, even of one that it ignores.
+	 * same offset in the page of any hca_va, even of one that it ignores; one that has
+	 * it counts again when rereg_mr() takes the flag away.
 	 */
-	if (!hca_va && (uintptr_t)addr % MOOR_PAGE_SIZE)
+	if ((!hca_va || access & IBV_ACCESS_ZERO_BASED) &&
+	    (hca_va ^ (uintptr_t)addr) % MOOR_PAGE_SIZE) {
 		access |= IBV_ACCESS_ZERO_BASED;
-	if (access & IBV_ACCESS_ZERO_BASED)
 		hca_va = (uintptr_t)addr;
+	}
 	vmr = calloc(1, sizeof(*vmr));
 	if (!vmr)
 		return NULL;

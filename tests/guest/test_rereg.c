@@ -273,6 +273,24 @@ static void test_zero_based(void)
 	tap_is(ibv_dereg_mr(mr), 0, "zero-based: dereg");
 }
 
+/* An iova that was given with the flag counts when the flag goes. */
+static void test_zero_based_iova(void)
+{
+	uint64_t iova = (uintptr_t)old_buf % PAGE + 63 + 1000 * PAGE;
+	struct ibv_mr *mr = ibv_reg_mr_iova(home.pd, old_buf + 63, PAGE, iova,
+					    FULL | IBV_ACCESS_ZERO_BASED);
+
+	if (!mr)
+		tap_bail("ibv_reg_mr_iova: %s", strerror(errno));
+	tap_ok(reads_as(mr, 0, old_buf + 63) && refused_at(mr, iova),
+	       "zero-based with an iova: from 0");
+	tap_is(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, FULL), 0,
+	       "zero-based with an iova: no more");
+	tap_ok(reads_as(mr, iova, old_buf + 63) && refused_at(mr, 0),
+	       "zero-based with an iova: by the iova");
+	tap_is(ibv_dereg_mr(mr), 0, "zero-based with an iova: dereg");
+}
+
 /* A chosen iova stays while the memory does, and goes with a new translation. */
 static void test_iova(void)
 {
@@ -361,6 +379,7 @@ int main(void)
 	test_errors();
 	test_read_only();
 	test_zero_based();
+	test_zero_based_iova();
 	test_iova();
 	test_window(IBV_MW_TYPE_1);
 	test_window(IBV_MW_TYPE_2);
