@@ -73,3 +73,24 @@ void kernel_pair_write(struct kernel_pair *pair, struct moor_cqe cqe)
 	cqe.phase = cpu_to_le32(!((index >> kcq->log_cqe) & 1));
 	ring[index & (BIT(kcq->log_cqe) - 1)] = cqe;
 }
+
+/* Posts SENDs of no bytes, with numbers from @wr_id on. Return: 0, or what posting says. */
+int kernel_pair_send(struct kernel_pair *pair, u32 count, u64 wr_id)
+{
+	struct ib_send_wr wr = { .opcode = IB_WR_SEND };
+	int err = 0;
+
+	while (count-- && !err) {
+		wr.wr_id = wr_id++;
+		err = ib_post_send(&pair->qp->ibqp, &wr, NULL);
+	}
+	return err;
+}
+
+u64 *kernel_slot_in_nic(const struct moor_kernel_slot *slot)
+{
+	struct fake_nic *nic = moor_kunit_nic();
+
+	return &nic->slots[slot->page->index * MOOR_DB_SLOTS_PER_PAGE +
+			   slot->number];
+}

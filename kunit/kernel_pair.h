@@ -23,5 +23,12 @@ void kernel_pair_add_qp(struct kunit *test, struct kernel_pair *pair,
 void kernel_pair_close_qp(struct kunit *test, struct kernel_pair *pair);
 void kernel_pair_close(struct kunit *test, struct kernel_pair *pair);
 void kernel_pair_write(struct kernel_pair *pair, struct moor_cqe cqe);
+int kernel_pair_send(struct kernel_pair *pair, u32 count, u64 wr_id);
+u64 *kernel_slot_in_nic(const struct moor_kernel_slot *slot);
+
+static inline u64 kernel_slot_value(const struct moor_kernel_slot *slot)
+{
+	return *kernel_slot_in_nic(slot);
+}
 
 #endif /* MOOR_KUNIT_KERNEL_PAIR_H */

@@ -11,31 +11,6 @@
 #define DEPTH	KERNEL_DEPTH
 #define TO_INIT	(IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS)
 
-static int post_sends(struct kernel_pair *pair, u32 count, u64 wr_id)
-{
-	struct ib_send_wr wr = { .opcode = IB_WR_SEND };
-	int err = 0;
-
-	while (count-- && !err) {
-		wr.wr_id = wr_id++;
-		err = ib_post_send(&pair->qp->ibqp, &wr, NULL);
-	}
-	return err;
-}
-
-static u64 *slot_in_nic(const struct moor_kernel_slot *slot)
-{
-	struct fake_nic *nic = moor_kunit_nic();
-
-	return &nic->slots[slot->page->index * MOOR_DB_SLOTS_PER_PAGE +
-			   slot->number];
-}
-
-static u64 slot_value(const struct moor_kernel_slot *slot)
-{
-	return *slot_in_nic(slot);
-}
-
 static void kernel_post(struct kunit *test)
 {
 	struct kernel_pair *pair = kernel_pair_open(test);
@@ -65,15 +40,15 @@ static void kernel_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, le64_to_cpu(put->addr), 0x1122);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->length), 33);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(put->lkey), 44);
-	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 1);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&sq->slot), 1);
 	/* A request that is refused leaves those before it posted. */
 	wr.wr.next = &(struct ib_send_wr){ .opcode = IB_WR_LSO };
 	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
 	KUNIT_EXPECT_PTR_EQ(test, bad, wr.wr.next);
-	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 2);
-	KUNIT_EXPECT_EQ(test, post_sends(pair, DEPTH - 2, 0), 0);
-	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
-	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), DEPTH);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&sq->slot), 2);
+	KUNIT_EXPECT_EQ(test, kernel_pair_send(pair, DEPTH - 2, 0), 0);
+	KUNIT_EXPECT_EQ(test, kernel_pair_send(pair, 1, 0), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&sq->slot), DEPTH);
 	kernel_pair_close(test, pair);
 }
 
@@ -117,7 +92,7 @@ static void kernel_post_atomic_write(struct kunit *test)
 	wr.wr.opcode = IB_WR_FLUSH;
 	wr.wr.send_flags = 0;
 	KUNIT_EXPECT_EQ(test, ib_post_send(&pair->qp->ibqp, &wr.wr, &bad), -EINVAL);
-	KUNIT_EXPECT_EQ(test, slot_value(&sq->slot), 2);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&sq->slot), 2);
 	kernel_pair_close(test, pair);
 
 	moor_kunit_replug(test, MOOR_FEATURE_ATOMIC_WRITE);
@@ -164,9 +139,9 @@ static void kernel_post_uc(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ib_post_send(&rc->qp->ibqp, &wr.atomic.wr,
 						   NULL), 0);
 	}
-	KUNIT_EXPECT_EQ(test, slot_value(&uc->qp->kernel.sq.slot),
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&uc->qp->kernel.sq.slot),
 			ARRAY_SIZE(posted));
-	KUNIT_EXPECT_EQ(test, slot_value(&rc->qp->kernel.sq.slot),
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&rc->qp->kernel.sq.slot),
 			ARRAY_SIZE(refused));
 	kernel_pair_close_qp(test, uc);
 	kernel_pair_close(test, rc);
@@ -182,8 +157,8 @@ static void kernel_poll(struct kunit *test)
 	for (turn = 0; turn < 40; turn++) {
 		u32 last = (turn + 1) * DEPTH - 1;
 
-		KUNIT_ASSERT_EQ(test, post_sends(pair, DEPTH, turn * 100), 0);
-		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 0), -ENOMEM);
+		KUNIT_ASSERT_EQ(test, kernel_pair_send(pair, DEPTH, turn * 100), 0);
+		KUNIT_ASSERT_EQ(test, kernel_pair_send(pair, 1, 0), -ENOMEM);
 		KUNIT_ASSERT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 4, wc), 0);
 		kernel_pair_write(pair, (struct moor_cqe){
 			.opcode = MOOR_WQE_SEND, .byte_len = cpu_to_le32(9),
@@ -196,7 +171,7 @@ static void kernel_poll(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, wc->opcode, IB_WC_SEND);
 		KUNIT_EXPECT_EQ(test, wc->byte_len, 9);
 		KUNIT_EXPECT_PTR_EQ(test, wc->qp, &pair->qp->ibqp);
-		KUNIT_EXPECT_EQ(test, (u32)slot_value(&pair->cq->kernel.slot),
+		KUNIT_EXPECT_EQ(test, (u32)kernel_slot_value(&pair->cq->kernel.slot),
 				turn + 1);
 	}
 	kernel_pair_close(test, pair);
@@ -224,7 +199,7 @@ static void kernel_poll_opcodes(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(opcodes); i++) {
-		KUNIT_ASSERT_EQ(test, post_sends(pair, 1, i), 0);
+		KUNIT_ASSERT_EQ(test, kernel_pair_send(pair, 1, i), 0);
 		kernel_pair_write(pair, (struct moor_cqe){
 			.opcode = opcodes[i].wqe, .wqe_index = cpu_to_le32(i),
 		});
@@ -365,7 +340,7 @@ static void kernel_lie(struct kunit *test)
 	struct kernel_pair *pair = kernel_pair_open(test);
 	struct ib_wc wc;
 
-	KUNIT_ASSERT_EQ(test, post_sends(pair, 2, 5), 0);
+	KUNIT_ASSERT_EQ(test, kernel_pair_send(pair, 2, 5), 0);
 	kernel_pair_write(pair, (struct moor_cqe){
 		.qpn = cpu_to_le32(pair->qp->qpn ^ lie->qpn_xor),
 		.opcode = lie->opcode, .status = lie->status,
@@ -446,7 +421,7 @@ static void stop_refused(struct kunit *test, enum ib_qp_state state)
 	struct fake_nic *nic = moor_kunit_nic();
 	struct kernel_pair *pair = kernel_pair_open(test);
 
-	KUNIT_ASSERT_EQ(test, post_sends(pair, 1, 5), 0);
+	KUNIT_ASSERT_EQ(test, kernel_pair_send(pair, 1, 5), 0);
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, TO_INIT), 0);
 	nic->behave.fail_opcode = MOOR_CMD_MODIFY_QP;
 	nic->behave.fail_status = MOOR_CMD_BAD_STATE;
@@ -470,75 +445,6 @@ static void kernel_reset_refused(struct kunit *test)
 	stop_refused(test, IB_QPS_RESET);
 }
 
-static void cq_fails(struct moor_cq *cq)
-{
-	local_irq_disable();
-	moor_kernel_cq_failed(cq);
-	local_irq_enable();
-}
-
-/* A CQ that has failed is made anew for a queue pair, unless another completes to it yet. */
-static void kernel_spent(struct kunit *test)
-{
-	struct kernel_pair *pair = kernel_pair_open(test);
-	struct moor_kernel_cq *kcq = &pair->cq->kernel;
-	struct fake_nic *nic = moor_kunit_nic();
-	u32 made = nic->commands[MOOR_CMD_CREATE_CQ];
-	struct ib_qp *first = &pair->qp->ibqp, *second;
-	struct ib_wc wc;
-
-	kernel_pair_write(pair, (struct moor_cqe){ .opcode = MOOR_CQE_RECV });
-	kernel_pair_add_qp(test, pair, IB_QPT_RC);
-	second = &pair->qp->ibqp;
-	cq_fails(pair->cq);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(first), 0);
-	kernel_pair_add_qp(test, pair, IB_QPT_RC);
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_CQ], made);
-	KUNIT_EXPECT_TRUE(test, kcq->failed);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(second), 0);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	/* The user armed it before, and is told of the first completion. */
-	ib_req_notify_cq(&pair->cq->ibcq, IB_CQ_NEXT_COMP);
-	*slot_in_nic(&kcq->slot) = 0;
-	kernel_pair_add_qp(test, pair, IB_QPT_RC);
-	KUNIT_EXPECT_EQ(test, nic->commands[MOOR_CMD_CREATE_CQ], made + 1);
-	KUNIT_EXPECT_FALSE(test, kcq->failed);
-	KUNIT_EXPECT_EQ(test, slot_value(&kcq->slot), kcq->arm);
-	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 0);
-	pair->written = 0;
-	KUNIT_EXPECT_EQ(test, post_sends(pair, 1, 0), 0);
-	kernel_pair_write(pair, (struct moor_cqe){ .status = MOOR_WC_SUCCESS });
-	KUNIT_EXPECT_EQ(test, ib_poll_cq(&pair->cq->ibcq, 1, &wc), 1);
-	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_SUCCESS);
-	kernel_pair_close(test, pair);
-}
-
-/* A device that does not make it anew is of no use; the queue pair is known to no CQ. */
-static void kernel_spent_refused(struct kunit *test)
-{
-	struct kernel_pair *pair = kernel_pair_open(test);
-	struct kernel_pair *other = kernel_pair_open(test);
-	struct fake_nic *nic = moor_kunit_nic();
-	struct ib_qp_init_attr attr = {
-		.qp_type = IB_QPT_RC,
-		.send_cq = &other->cq->ibcq, .recv_cq = &pair->cq->ibcq,
-		.cap = { KERNEL_DEPTH, KERNEL_DEPTH, 2, 1, 8 },
-	};
-
-	cq_fails(pair->cq);
-	KUNIT_EXPECT_EQ(test, ib_destroy_qp(&pair->qp->ibqp), 0);
-	nic->behave.fail_opcode = MOOR_CMD_CREATE_CQ;
-	nic->behave.fail_status = MOOR_CMD_NO_RESOURCE;
-	KUNIT_EXPECT_EQ(test, PTR_ERR_OR_ZERO(ib_create_qp(pair->pd, &attr)), -ENOMEM);
-	nic->behave.fail_status = 0;
-	KUNIT_EXPECT_TRUE(test, moor_is_dead(pair->mdev));
-	KUNIT_EXPECT_EQ(test, pair->cq->kernel.num_qps, 0);
-	KUNIT_EXPECT_EQ(test, other->cq->kernel.num_qps, 1);
-	ib_destroy_cq(&pair->cq->ibcq);
-	ib_dealloc_pd(pair->pd);
-	kernel_pair_close(test, other);
-}
-
 /*
  * After a reset the slots are 0, even if a task stored an old head after the device had
  * zeroed them. This fake NIC does not zero them, which looks the same.
@@ -549,13 +455,13 @@ static void kernel_reset_slots(struct kunit *test)
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	struct ib_recv_wr recv = {};
 
-	KUNIT_EXPECT_EQ(test, post_sends(pair, 2, 0), 0);
+	KUNIT_EXPECT_EQ(test, kernel_pair_send(pair, 2, 0), 0);
 	KUNIT_EXPECT_EQ(test, ib_post_recv(&pair->qp->ibqp, &recv, NULL), 0);
-	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.sq.slot), 2);
-	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.rq.slot), 1);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&pair->qp->kernel.sq.slot), 2);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&pair->qp->kernel.rq.slot), 1);
 	KUNIT_EXPECT_EQ(test, ib_modify_qp(&pair->qp->ibqp, &attr, IB_QP_STATE), 0);
-	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.sq.slot), 0);
-	KUNIT_EXPECT_EQ(test, slot_value(&pair->qp->kernel.rq.slot), 0);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&pair->qp->kernel.sq.slot), 0);
+	KUNIT_EXPECT_EQ(test, kernel_slot_value(&pair->qp->kernel.rq.slot), 0);
 	kernel_pair_close(test, pair);
 }
 
@@ -657,8 +563,6 @@ static struct kunit_case kernel_cases[] = {
 	KUNIT_CASE(kernel_flush_opcodes),
 	KUNIT_CASE_PARAM(kernel_lie, lie_gen_params),
 	KUNIT_CASE_PARAM(kernel_room, told_gen_params),
-	KUNIT_CASE(kernel_spent),
-	KUNIT_CASE(kernel_spent_refused),
 	KUNIT_CASE(kernel_err_refused),
 	KUNIT_CASE(kernel_reset_refused),
 	KUNIT_CASE(kernel_reset_slots),

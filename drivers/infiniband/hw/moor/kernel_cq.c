@@ -239,7 +239,7 @@ void moor_kernel_cq_failed(struct moor_cq *cq)
 {
 	struct moor_kernel_cq *kcq = &cq->kernel;
 
-	if (kcq->failed)
+	if (READ_ONCE(kcq->failed))
 		return;
 	ibdev_err(cq->ibcq.device,
 		  "completion queue %u of the kernel has failed: too small, or unreachable\n",
@@ -257,7 +257,7 @@ static bool moor_cq_is_spent(struct moor_cq *cq)
 	bool spent;
 
 	spin_lock_irq(&cq->eq->lock);
-	spent = cq->kernel.failed && !cq->kernel.num_qps;
+	spent = READ_ONCE(cq->kernel.failed) && !cq->kernel.num_qps;
 	spin_unlock_irq(&cq->eq->lock);
 	return spent;
 }
@@ -282,14 +282,12 @@ static int moor_cq_renew(struct moor_cq *cq)
 	err = moor_cmd_create_cq(mdev, cq, kcq->log_cqe);
 	if (err)
 		moor_hw_kill(mdev, "it made a completion queue, but not once more");
-	spin_lock_irq(&cq->eq->lock);
-	spin_lock(&kcq->lock);
+	spin_lock_irq(&kcq->lock);
 	kcq->consumer = 0;
 	WRITE_ONCE(kcq->failed, err);
 	kcq->resizing = false;
 	moor_kernel_cq_store(mdev, kcq);
-	spin_unlock(&kcq->lock);
-	spin_unlock_irq(&cq->eq->lock);
+	spin_unlock_irq(&kcq->lock);
 	return err;
 }
 
