@@ -13,8 +13,8 @@ import guest  # pylint: disable=wrong-import-position
 
 BUILT = f"{guest.TOP}/build/provider-unstable"
 PORT = 18600
-# Tests of what differs from version to version: contexts, also imported ones, and CQs.
-PROGRAMS = ("test_data", "test_import", "test_queues", "test_uc", "test_windows", "test_binds")
+# Tests of what differs from version to version: contexts, also imported ones, CQs, new calls.
+PROGRAMS = ("test_data", "test_import", "test_queues", "test_uc", "test_windows", "test_binds", "test_reg_mr_ex")
 
 
 def listens(port):

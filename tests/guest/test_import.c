@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 #include "tap.h"
-#include "pair.h"
+#include "window.h"
 
 #define SIZE	8192u
 
 struct handles {
 	uint32_t pd, mr, dm;
+	uint32_t given;		/* another MR of the same memory, which the importer ends */
 	uint32_t rkey;
 	uint64_t addr;
 };
@@ -67,31 +68,36 @@ static void own(int sock, const char *name, uint8_t *shared)
 	struct ibv_context *ctx = open_nic(name, &attr);
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_mr *mr = ibv_reg_mr(pd, shared, SIZE, ALL_ACCESS);
+	struct ibv_mr *given = ibv_reg_mr(pd, shared, SIZE, ALL_ACCESS | IBV_ACCESS_MW_BIND);
 	struct ibv_dm *dm = ibv_alloc_dm(ctx, &dm_attr);
 	struct handles h;
 	char byte;
 
-	if (!mr || !dm || ibv_memcpy_to_dm(dm, 8, "on-NIC memory!!", 16))
+	if (!mr || !given || !dm || ibv_memcpy_to_dm(dm, 8, "on-NIC memory!!", 16))
 		_exit(1);
 	h = (struct handles){
 		.pd = pd->handle, .mr = mr->handle, .dm = dm->handle,
-		.rkey = mr->rkey, .addr = (uintptr_t)shared,
+		.given = given->handle, .rkey = mr->rkey, .addr = (uintptr_t)shared,
 	};
 	send_fd(sock, ctx->cmd_fd, &h);
 	/* Wait until the importer has unimported everything. */
 	if (read(sock, &byte, 1) != 1)
 		_exit(2);
+	if (ibv_dereg_mr(given) != ENOENT)
+		_exit(3);
+	/* What is gone already leaves the library's own object behind. */
+	ibv_unimport_mr(given);
 	_exit(ibv_dereg_mr(mr) || ibv_free_dm(dm) || ibv_dealloc_pd(pd) ||
 	      ibv_close_device(ctx));
 }
 
-/* The other side of the importer's pair accesses the imported MR. */
-static bool traffic(struct pair *pair, const struct ibv_mr *mr, uint8_t *shared)
+/* The other side of the importer's pair accesses the memory by a key. */
+static bool traffic(struct pair *pair, uint32_t rkey, uint8_t *shared)
 {
 	struct request request = {
 		.opcode = IBV_WR_RDMA_WRITE, .wr_id = 1, .local = pair->a.buf,
 		.length = SIZE, .lkey = pair->a.mr->lkey,
-		.remote = (uintptr_t)shared, .rkey = mr->rkey,
+		.remote = (uintptr_t)shared, .rkey = rkey,
 	};
 	struct ibv_wc wc = {};
 
@@ -99,6 +105,27 @@ static bool traffic(struct pair *pair, const struct ibv_mr *mr, uint8_t *shared)
 	memset(shared, 0, SIZE);
 	return !post(&pair->a, &request) && wait_wc(pair->a.send_cq, &wc) &&
 	       !wc.status && is_filled(shared, SIZE, 7);
+}
+
+/*
+ * Windows of the importer hold an MR that it imports, as any others do; and whoever comes
+ * first deregisters it.
+ */
+static void test_given(struct pair *pair, uint32_t handle, uint8_t *shared)
+{
+	struct ibv_mr *mr = ibv_import_mr(pair->pd, handle);
+	struct ibv_mw *mw = must_alloc_mw(pair->pd, IBV_MW_TYPE_2);
+
+	if (!mr)
+		tap_bail("ibv_import_mr: %s", strerror(errno));
+	tap_ok(!mr->addr && mr->length == SIZE && mr->pd == pair->pd && mr->handle == handle,
+	       "an imported MR has no address, and the rest");
+	must_bind(&apis[0], &pair->b, mw, mr, (uintptr_t)shared, SIZE, IBV_ACCESS_REMOTE_WRITE);
+	tap_ok(traffic(pair, mw->rkey, shared), "data through a window of it");
+	tap_is(ibv_dereg_mr(mr), EBUSY, "with a window bound the importer cannot end it");
+	tap_ok(traffic(pair, mw->rkey, shared), "which leaves it as it was");
+	tap_is(ibv_dealloc_mw(mw), 0, "the window goes");
+	tap_is(ibv_dereg_mr(mr), 0, "the importer ends it");
 }
 
 static void test_dm(struct ibv_context *ctx, struct ibv_pd *pd, uint32_t handle)
@@ -146,9 +173,10 @@ static void import(int fd, const struct handles *h, uint8_t *shared)
 	pair.pd = pd;
 	pair_open(&pair, ctx, &pair_defaults);
 	pair_connect(&pair);
-	tap_ok(traffic(&pair, mr, shared), "data through the imported MR");
+	tap_ok(traffic(&pair, mr->rkey, shared), "data through the imported MR");
 	tap_ok(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ==
 	       IBV_REREG_MR_ERR_INPUT, "an imported MR is not re-registered");
+	test_given(&pair, h->given, shared);
 	pair_close(&pair);
 	test_dm(ctx, pd, h->dm);
 	ibv_unimport_mr(mr);
