@@ -214,8 +214,8 @@ struct moor_cq {
  * @lock: protects @producer and the slots from @producer on
  * @ring: WQEs of 1 << @log_stride bytes
  * @mask: number of WQEs - 1
- * @max_sge: SGEs that fit into a WQE; 0, as @depth: there is no such queue
- * @depth: number of WQEs
+ * @max_sge: SGEs that fit into a WQE
+ * @depth: number of WQEs; 0: there is no such queue
  * @producer: free-running index of the next WQE to post
  * @consumer: index after the last WQE known to be done; the CQ's poller
  *	stores it, the poster loads it

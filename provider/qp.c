@@ -149,8 +149,11 @@ static int size_rq(const struct moor_context *ctx, struct moor_qp *qp,
 		return 0;
 	if (cap->max_recv_sge > ctx->max_sge)
 		return EINVAL;
-	if (!cap->max_recv_wr)
+	if (!cap->max_recv_wr) {
+		/* Nobody can post, but nobody is given less than was asked for. */
+		qp->rq.max_sge = cap->max_recv_sge;
 		return 0;
+	}
 	return moor_size_recv(ctx, &qp->rq, cap->max_recv_wr,
 			      cap->max_recv_sge);
 }

@@ -144,6 +144,8 @@ static struct ibv_srq *create_srq(struct ibv_srq_init_attr_ex *attr)
 	if (srq->parent)
 		atomic_fetch_add(&srq->parent->users, 1);
 	report_attr(srq, &attr->attr);
+	/* ibv_modify_srq() sets one. An empty queue would be below it at once. */
+	attr->attr.srq_limit = 0;
 	return &srq->vsrq.srq;
 }
 

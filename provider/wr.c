@@ -97,6 +97,12 @@ static struct moor_sq_wqe *wr_fail(struct moor_qp *qp, int err)
 	return NULL;
 }
 
+/*
+ * As for ibv_post_send(). INLINE says nothing here, where there is a call for inline data, and
+ * does no harm.
+ */
+#define KNOWN_WR_FLAGS	(IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_FENCE | IBV_SEND_INLINE)
+
 /* Begins the next work request. Returns NULL once there was an error. */
 static struct moor_sq_wqe *wr_begin(struct moor_qp *qp, uint8_t opcode)
 {
@@ -106,6 +112,8 @@ static struct moor_sq_wqe *wr_begin(struct moor_qp *qp, uint8_t opcode)
 		return NULL;
 	if (unlikely(moor_wq_full(&qp->sq, qp->wr_producer)))
 		return wr_fail(qp, ENOMEM);
+	if (unlikely(qp->vqp.qp_ex.wr_flags & ~KNOWN_WR_FLAGS))
+		return wr_fail(qp, EINVAL);
 	wqe = moor_wq_slot(&qp->sq, qp->wr_producer++);
 	wqe->opcode = opcode;
 	wqe->flags = wr_flags(qp);

@@ -171,6 +171,15 @@ static void test_limits(struct pair *pair)
 		ibv_destroy_qp(qp);
 
 	attr = good;
+	attr.cap.max_recv_wr = 0;
+	attr.cap.max_recv_sge = 2;
+	qp = ibv_create_qp(pair->pd, &attr);
+	tap_ok(qp && !attr.cap.max_recv_wr && attr.cap.max_recv_sge >= 2,
+	       "a QP without receives has no less than was asked for");
+	if (qp)
+		ibv_destroy_qp(qp);
+
+	attr = good;
 	attr.cap.max_send_wr = pair->attr.max_qp_wr;
 	attr.cap.max_recv_wr = pair->attr.max_qp_wr;
 	attr.cap.max_send_sge = pair->attr.max_sge;

@@ -141,9 +141,11 @@ static void test_limits(struct ibv_context *ctx, const struct ibv_device_attr *d
 		tap_ok(!ibv_create_srq(pd, &init), "%s: refused", bad[i].name);
 		tap_is(errno, EINVAL, "%s: errno", bad[i].name);
 	}
+	attr_ex.attr.srq_limit = 3;
 	srq = ibv_create_srq_ex(ctx, &attr_ex);
 	if (!srq)
 		tap_bail("ibv_create_srq_ex: %s", strerror(errno));
+	tap_is(attr_ex.attr.srq_limit, 0, "a new SRQ has no limit, and says so");
 	tap_is(ibv_query_srq(srq, &attr), 0, "ibv_query_srq");
 	tap_ok(attr.max_wr == 4 && attr.max_wr == attr_ex.attr.max_wr &&
 	       attr.max_sge >= 1 && !attr.srq_limit, "of the extended form: %u WQEs",

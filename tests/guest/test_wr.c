@@ -221,6 +221,11 @@ static void test_errors(struct pair *pair)
 	ibv_wr_rdma_read(qp, pair->b.mr->rkey, remote(pair));
 	ibv_wr_set_inline_data(qp, large, 1);
 	tap_is(ibv_wr_complete(qp), EINVAL, "inline read: EINVAL");
+	qp = start(pair, 1);
+	qp->wr_flags |= IBV_SEND_IP_CSUM;
+	ibv_wr_send(qp);
+	set_sge(pair, qp, 1);
+	tap_is(ibv_wr_complete(qp), EINVAL, "a flag that the NIC does not have: EINVAL");
 	tap_is(ibv_poll_cq(pair->a.send_cq, 1, &wc), 0,
 	       "nothing of this was posted");
 }
