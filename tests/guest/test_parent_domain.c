@@ -179,7 +179,7 @@ static void test_advice(void)
 	ibv_dealloc_pd(other);
 }
 
-/* Only what is of the parent domain to the library itself holds it. */
+/* To the kernel, memory of the parent domain is of the domain within, which it holds. */
 static void test_end(void)
 {
 	struct ibv_mr *mr = must_reg(parent, buf, SIZE, ALL_ACCESS);
