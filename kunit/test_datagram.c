@@ -106,7 +106,7 @@ static void datagram_post(struct kunit *test)
 			.opcode = IB_WR_SEND_WITH_IMM, .num_sge = 1,
 			.sg_list = &sge, .ex.imm_data = cpu_to_be32(55),
 		},
-		.remote_qpn = 66, .remote_qkey = QKEY,
+		.remote_qpn = 66, .remote_qkey = QKEY, .pkey_index = 9,
 	};
 	static const enum ib_wr_opcode others[] = {
 		IB_WR_RDMA_WRITE, IB_WR_RDMA_READ, IB_WR_SEND_WITH_INV,
@@ -128,6 +128,7 @@ static void datagram_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(to->dest_qpn), 66);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(to->qkey), QKEY);
 	KUNIT_EXPECT_EQ(test, to->sgid_index, 6);
+	KUNIT_EXPECT_EQ(test, to->pkey_index, 0);
 	KUNIT_EXPECT_EQ(test, to->reserved1, 0);
 	KUNIT_EXPECT_EQ(test, to->reserved2, 0);
 	KUNIT_EXPECT_EQ(test, wqe->num_sge, 1);
@@ -396,6 +397,8 @@ static void datagram_absent(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_ah, 0);
 	KUNIT_EXPECT_EQ(test, mdev->ibdev.attrs.max_mcast_grp, 0);
 	KUNIT_EXPECT_NULL(test, mdev->ibdev.ops.attach_mcast);
+	KUNIT_EXPECT_NULL(test, mdev->ibdev.ops.create_ah);
+	KUNIT_EXPECT_NULL(test, mdev->ibdev.ops.create_user_ah);
 }
 
 static struct kunit_case datagram_cases[] = {

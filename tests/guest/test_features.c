@@ -108,6 +108,22 @@ static void try_srq(void)
 		ibv_destroy_srq(srq);
 }
 
+static void try_ah(void)
+{
+	struct ibv_ah_attr ah_attr = {
+		.grh.hop_limit = 1, .is_global = 1, .port_num = 1,
+	};
+	struct ibv_ah *ah;
+
+	if (ibv_query_gid(ctx, 1, 0, &ah_attr.grh.dgid))
+		tap_bail("ibv_query_gid: %s", strerror(errno));
+	errno = 0;
+	ah = ibv_create_ah(pd, &ah_attr);
+	result(ah ? 0 : errno, MOOR_FEATURE_UD, "an address handle");
+	if (ah)
+		ibv_destroy_ah(ah);
+}
+
 static void try_xrcd(void)
 {
 	struct ibv_xrcd_init_attr xrcd_attr = {
@@ -151,6 +167,7 @@ static void test_queues(void)
 	try_qp(IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE, MOOR_FEATURE_ATOMIC_WRITE,
 	       "a QP with atomic writes");
 	try_srq();
+	try_ah();
 	try_xrcd();
 	try_moderation();
 }

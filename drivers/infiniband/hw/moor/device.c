@@ -257,16 +257,13 @@ const struct ib_device_ops moor_dev_ops = {
 	.alloc_mw = moor_alloc_mw,
 	.alloc_pd = moor_alloc_pd,
 	.alloc_ucontext = moor_alloc_ucontext,
-	.create_ah = moor_create_ah,
 	.create_qp = moor_create_qp,
-	.create_user_ah = moor_create_ah,
 	.dealloc_dm = moor_dealloc_dm,
 	.dealloc_mw = moor_dealloc_mw,
 	.dealloc_pd = moor_dealloc_pd,
 	.dealloc_ucontext = moor_dealloc_ucontext,
 	.del_gid = moor_del_gid,
 	.dereg_mr = moor_dereg_mr,
-	.destroy_ah = moor_destroy_ah,
 	.destroy_cq = moor_destroy_cq,
 	.destroy_qp = moor_destroy_qp,
 	.disassociate_ucontext = moor_disassociate_ucontext,
@@ -318,8 +315,11 @@ const struct ib_device_ops moor_srq_ops = {
 };
 
 /* Operations of a device that has datagrams. */
-const struct ib_device_ops moor_mcast_ops = {
+const struct ib_device_ops moor_ud_ops = {
 	.attach_mcast = moor_attach_mcast,
+	.create_ah = moor_create_ah,
+	.create_user_ah = moor_create_ah,
+	.destroy_ah = moor_destroy_ah,
 	.detach_mcast = moor_detach_mcast,
 };
 

@@ -222,7 +222,7 @@ static int moor_register(struct moor_dev *mdev)
 	if (mdev->caps.features & MOOR_FEATURE_SRQ)
 		ib_set_device_ops(ibdev, &moor_srq_ops);
 	if (mdev->caps.features & MOOR_FEATURE_UD)
-		ib_set_device_ops(ibdev, &moor_mcast_ops);
+		ib_set_device_ops(ibdev, &moor_ud_ops);
 	if (mdev->caps.features & MOOR_FEATURE_XRC)
 		ib_set_device_ops(ibdev, &moor_xrc_ops);
 	if (mdev->caps.features & MOOR_FEATURE_CQ_MODERATION) {

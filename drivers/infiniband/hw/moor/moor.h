@@ -422,7 +422,7 @@ extern const struct ib_device_ops moor_dev_ops;
 extern const struct ib_device_ops moor_moderation_ops;
 extern const struct ib_device_ops moor_odp_ops;
 extern const struct ib_device_ops moor_srq_ops;
-extern const struct ib_device_ops moor_mcast_ops;
+extern const struct ib_device_ops moor_ud_ops;
 extern const struct ib_device_ops moor_xrc_ops;
 
 enum ib_mtu moor_port_mtu(const struct moor_dev *mdev);

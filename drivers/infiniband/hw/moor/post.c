@@ -131,12 +131,15 @@ static int moor_put_atomic(struct moor_sq_wqe *wqe, const struct ib_send_wr *wr)
 }
 
 /* Where a datagram goes (HWI UD-1). */
-static void moor_put_address(struct moor_sq_wqe *wqe, const struct ib_ud_wr *wr)
+static void moor_put_address(const struct moor_qp *qp, struct moor_sq_wqe *wqe,
+			     const struct ib_ud_wr *wr)
 {
 	struct moor_wqe_ud *segment = (struct moor_wqe_ud *)(wqe + 1);
 
 	*segment = to_mah(wr->ah)->segment;
-	segment->pkey_index = cpu_to_le16(wr->pkey_index);
+	/* Of other types it is the queue pair's, which is 0: the request's is not set. */
+	segment->pkey_index = qp->ibqp.qp_type == IB_QPT_GSI ?
+			      cpu_to_le16(wr->pkey_index) : 0;
 	segment->dest_qpn = cpu_to_le32(wr->remote_qpn);
 	segment->qkey = cpu_to_le32(wr->remote_qkey);
 }
@@ -166,7 +169,7 @@ static int moor_put_wqe(struct moor_qp *qp, struct moor_sq_wqe *wqe,
 	if (!moor_has_opcode(qp, wr->opcode))
 		return -EINVAL;
 	if (moor_qp_is_ud(qp))
-		moor_put_address(wqe, ud_wr(wr));
+		moor_put_address(qp, wqe, ud_wr(wr));
 
 	switch (wr->opcode) {
 	case IB_WR_RDMA_WRITE:
