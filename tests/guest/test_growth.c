@@ -23,17 +23,6 @@
 
 static struct pair pair;
 
-/* Are all @size bytes from @from on @byte? */
-static bool is_all(const uint8_t *bytes, size_t from, size_t size, uint8_t byte)
-{
-	size_t i;
-
-	for (i = from; i < from + size; i++)
-		if (bytes[i] != byte)
-			return false;
-	return true;
-}
-
 /* A method with one answer; @handle is the object that it queries, if there is one. */
 struct method {
 	const char *name;
@@ -63,17 +52,17 @@ static void test_method(const struct method *method)
 	tap_is(ask_method(method, method->first_size, answer), 0,
 	       "%s: as 1.0 asked", method->name);
 	tap_ok(!memcmp(answer, whole, method->first_size) &&
-	       is_all(answer, method->first_size, ROOM - method->first_size,
+	       is_all(answer + method->first_size, ROOM - method->first_size,
 		      NOT_WRITTEN), "%s: the beginning, and no more", method->name);
 	tap_is(ask_method(method, longer, answer), 0, "%s: for more than there is",
 	       method->name);
 	tap_ok(!memcmp(answer, whole, method->size) &&
-	       is_all(answer, method->size, LONGER, 0) &&
-	       is_all(answer, longer, ROOM - longer, NOT_WRITTEN),
+	       is_all(answer + method->size, LONGER, 0) &&
+	       is_all(answer + longer, ROOM - longer, NOT_WRITTEN),
 	       "%s: all, and zeros behind it", method->name);
 	tap_is(ask_method(method, method->first_size - 1, answer), EINVAL,
 	       "%s: for less than 1.0 had", method->name);
-	tap_ok(is_all(answer, 0, ROOM, NOT_WRITTEN), "%s: nothing", method->name);
+	tap_ok(is_all(answer, ROOM, NOT_WRITTEN), "%s: nothing", method->name);
 }
 
 static void test_methods(void)
@@ -131,7 +120,7 @@ static int alloc_dm(size_t size, struct moor_dm_location *where)
 		return err;
 	memcpy(where, answer, sizeof(*where));
 	if (size > sizeof(*where) &&
-	    !is_all(answer, sizeof(*where), size - sizeof(*where), 0))
+	    !is_all(answer + sizeof(*where), size - sizeof(*where), 0))
 		err = EBADMSG;
 	handle.data = attrs[0].data;
 	return raw_ioctl(pair.ctx->cmd_fd, UVERBS_OBJECT_DM,
@@ -178,10 +167,10 @@ static bool is_list(const uint8_t *list, size_t entry,
 
 	for (i = 0; i < num; i++)
 		if (memcmp(list + i * entry, &known[i], sizeof(*known)) ||
-		    !is_all(list, i * entry + sizeof(*known),
+		    !is_all(list + i * entry + sizeof(*known),
 			    entry - sizeof(*known), 0))
 			return false;
-	return is_all(list, num * entry, ROOM - num * entry, NOT_WRITTEN);
+	return is_all(list + num * entry, ROOM - num * entry, NOT_WRITTEN);
 }
 
 static void test_entries(struct ibv_mr *mr)
@@ -208,7 +197,7 @@ static void test_entries(struct ibv_mr *mr)
 	tap_is(ask_list(mr, 39, list, ROOM, &count), EINVAL,
 	       "entries smaller than 1.0 had them");
 	tap_ok(!ask_list(mr, UINT64_MAX, list, ROOM, &count) &&
-	       count == NUM_WINDOWS && is_all(list, 0, ROOM, 0),
+	       count == NUM_WINDOWS && is_all(list, ROOM, 0),
 	       "an entry larger than all the room: none is listed");
 }
 

@@ -66,18 +66,6 @@ static enum ibv_wc_status with_b(enum ibv_wr_opcode opcode,
 		       pair.b.mr->rkey);
 }
 
-static bool is_all(const uint8_t *buf, uint32_t size, uint8_t value)
-{
-	uint32_t i;
-
-	for (i = 0; i < size && buf[i] == value; i++)
-		;
-	if (i < size)
-		tap_diag("byte %u of %u is 0x%02x, not 0x%02x", i, size, buf[i],
-			 value);
-	return i == size;
-}
-
 static void refill(void)
 {
 	memset(pair.a.buf, 'a', SIZE);

@@ -37,19 +37,6 @@ static struct ibv_sge real(const struct side *side, uint32_t from, uint32_t leng
 	return (struct ibv_sge){ (uintptr_t)side->buf + from, length, side->mr->lkey };
 }
 
-static bool is_all(const uint8_t *buf, uint32_t size, uint8_t value)
-{
-	uint32_t i;
-
-	for (i = 0; i < size; i++) {
-		if (buf[i] == value)
-			continue;
-		tap_diag("byte %u of %u is 0x%02x, not 0x%02x", i, size, buf[i], value);
-		return false;
-	}
-	return true;
-}
-
 static void refill(struct pair *pair)
 {
 	fill(pair->a.buf, SIZE, 1);
@@ -83,19 +70,6 @@ static bool goes(struct pair *pair, struct ibv_send_wr wr, uint32_t length)
 
 /* ---- datagrams ---- */
 
-static struct ibv_ah *must_create_ah(struct pair *pair)
-{
-	struct ibv_ah_attr attr = {
-		.grh = { .dgid = pair->gid, .sgid_index = pair->gid_index, .hop_limit = 1 },
-		.is_global = 1, .port_num = 1,
-	};
-	struct ibv_ah *ah = ibv_create_ah(pair->pd, &attr);
-
-	if (!ah)
-		tap_bail("ibv_create_ah: %s", strerror(errno));
-	return ah;
-}
-
 static bool datagram_goes(struct pair *pair, struct ibv_ah *ah, struct ibv_sge *sges, int count,
 			  uint32_t length)
 {
@@ -109,7 +83,7 @@ static bool datagram_goes(struct pair *pair, struct ibv_ah *ah, struct ibv_sge *
 
 static void test_datagrams(struct pair *pair, const struct ibv_mr *null)
 {
-	struct ibv_ah *ah = must_create_ah(pair);
+	struct ibv_ah *ah = pair_open_ah(pair, &pair->gid);
 	struct ibv_sge from[3], to[3];
 
 	refill(pair);

@@ -59,7 +59,8 @@ static uint8_t *map(void)
 	return memory;
 }
 
-static bool is_all(const uint8_t *buf, size_t size, uint8_t value)
+/* Unlike is_all(), says nothing of the first other byte: this is asked of either place. */
+static bool consists_of(const uint8_t *buf, size_t size, uint8_t value)
 {
 	return buf[0] == value && !memcmp(buf, buf + 1, size - 1);
 }
@@ -71,9 +72,9 @@ static void judge(const uint8_t *buf, const struct ibv_wc *wc)
 		atomic_fetch_add(&reads.refused, 1);
 	else if (wc->status && wc->status != IBV_WC_WR_FLUSH_ERR)
 		atomic_fetch_add(&reads.odd, 1);
-	else if (!wc->status && is_all(buf, LENGTH, 1))
+	else if (!wc->status && consists_of(buf, LENGTH, 1))
 		atomic_fetch_add(&reads.met[0], 1);
-	else if (!wc->status && is_all(buf, LENGTH, 2))
+	else if (!wc->status && consists_of(buf, LENGTH, 2))
 		atomic_fetch_add(&reads.met[1], 1);
 	else if (!wc->status)
 		atomic_fetch_add(&reads.mixed, 1);
@@ -226,13 +227,13 @@ static void race_one_write(struct late_write *write, int from,
 		score->wrong++;
 	else if (o->status)
 		score->refused++;
-	else if (is_all(old, LENGTH, 7) && is_all(new, LENGTH, 0))
+	else if (consists_of(old, LENGTH, 7) && consists_of(new, LENGTH, 0))
 		score->old++;
-	else if (is_all(new, LENGTH, 7) && is_all(old, LENGTH, 0))
+	else if (consists_of(new, LENGTH, 7) && consists_of(old, LENGTH, 0))
 		score->new++;
 	else
 		score->wrong++;
-	if (o->status && !is_all(new, LENGTH, 0))
+	if (o->status && !consists_of(new, LENGTH, 0))
 		score->wrong++;
 	if (o->status)
 		pair_reset(write->pair);

@@ -23,23 +23,6 @@ struct datagrams {
 	uint32_t mtu;
 };
 
-static struct ibv_ah *make_ah(struct pair *pair, const union ibv_gid *dgid)
-{
-	struct ibv_ah_attr attr = {
-		.grh = {
-			.dgid = *dgid, .sgid_index = pair->gid_index,
-			.hop_limit = 17, .traffic_class = 0x24,
-			.flow_label = 0x12345,
-		},
-		.is_global = 1, .port_num = 1,
-	};
-	struct ibv_ah *ah = ibv_create_ah(pair->pd, &attr);
-
-	if (!ah)
-		tap_bail("ibv_create_ah: %s", strerror(errno));
-	return ah;
-}
-
 static void open_datagrams(struct datagrams *all, struct ibv_context *ctx,
 			   uint64_t ops, struct ibv_srq *srq)
 {
@@ -57,7 +40,7 @@ static void open_datagrams(struct datagrams *all, struct ibv_context *ctx,
 	if (ibv_query_port(ctx, 1, &port))
 		tap_bail("ibv_query_port");
 	all->mtu = 128u << port.active_mtu;
-	all->ah = make_ah(&all->pair, &all->pair.gid);
+	all->ah = pair_open_ah(&all->pair, &all->pair.gid);
 }
 
 static void close_datagrams(struct datagrams *all)
@@ -334,7 +317,7 @@ static void test_group(struct datagrams *all)
 	struct ibv_ah *direct = all->ah;
 	struct ibv_wc wc;
 
-	all->ah = make_ah(pair, &group);
+	all->ah = pair_open_ah(pair, &group);
 	tap_is(ibv_attach_mcast(pair->b.qp, &pair->gid, 0), EINVAL, "no group");
 	tap_is(ibv_attach_mcast(pair->b.qp, &group, 0), 0, "B joins");
 	tap_is(ibv_attach_mcast(pair->b.qp, &group, 0), 0, "and joins again");

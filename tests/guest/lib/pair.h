@@ -76,8 +76,11 @@ void pair_close_qp(struct side *side);
 void pair_open_qp(struct pair *pair, struct side *side);
 void pair_connect(struct pair *pair);
 void pair_reset(struct pair *pair);
+/* An address handle, with a value in each field of the global route. */
+struct ibv_ah *pair_open_ah(struct pair *pair, const union ibv_gid *dgid);
 void fill(uint8_t *buf, size_t size, uint8_t seed);
 bool is_filled(const uint8_t *buf, size_t size, uint8_t seed);
+bool is_all(const uint8_t *buf, size_t size, uint8_t value);
 int modify_to_init(struct pair *pair, struct side *side);
 int modify_to_rtr(struct pair *pair, struct side *side, uint32_t dest_qpn);
 int modify_to_rts(struct pair *pair, struct side *side);
