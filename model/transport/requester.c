@@ -582,6 +582,24 @@ static bool check_again(struct nic *nic, struct qp *qp, struct request *r)
 	return check_memory(nic, qp, r);
 }
 
+/*
+ * An acknowledgment may come late, when the requester has gone back to what it is for:
+ * it goes on behind that (HWI RC-22). Else a page that nothing needs any more could be asked
+ * for without end, as no mark of FAILED stays for what is acknowledged.
+ */
+static void skip_acknowledged(const struct qp *qp, struct requester *req,
+			      const struct request *r)
+{
+	int32_t num_psn = psn_diff(req->acked_psn, r->psn);
+	uint32_t offset;
+
+	if (num_psn <= 0 || !qp->transport->acknowledged || request_is_one_of(r, WQE_ASKS))
+		return;
+	offset = num_psn * mtu_of(r->path_mtu);
+	if (req->offset < offset)
+		req->offset = offset;
+}
+
 static bool passes(const struct requester *req, struct half *half,
 		   const struct request *r)
 {
@@ -619,6 +637,8 @@ enum requester_step requester_step(struct nic *nic, struct qp *qp,
 		return REQUESTER_SENT;
 	}
 	is_new = r->state == REQUEST_NEW;
+	if (!is_new)
+		skip_acknowledged(qp, req, r);
 	if ((!req->offset && !qp->transport->may_begin(qp, r)) ||
 	    (is_new && !prepare(qp, r)) || is_window_full(nic, qp, r) ||
 	    (requester_waited(req) && passes_waiter(req, r)))

@@ -8,6 +8,8 @@
 #include "base/impairment.h"
 #include "paged.h"
 #include "transport/port.h"
+#include "transport/qp.h"
+#include "transport/transport.h"
 
 #define WRITE		MOOR_PAGE_REQUEST_WRITE
 #define RESPONDER	MOOR_PAGE_REQUEST_RESPONDER
@@ -435,6 +437,48 @@ static void test_behind_on_wire(bool strict)
 	stop_on_wire();
 }
 
+/* QP 1 acknowledges packet @psn, though the wire has lost it. */
+static void acknowledge(uint32_t psn)
+{
+	struct packet ack = {
+		.opcode = PACKET_ACKNOWLEDGE, .psn = psn, .num_psn = 1, .syndrome = AETH_ACK,
+		.src_qpn = p.qp[1].qpn, .dest_qpn = p.qp[0].qpn,
+		.sgid = p.g->nic->gids->entry[0].gid, .dgid = p.g->nic->gids->entry[0].gid,
+	};
+
+	transport_receive(p.g->nic, &ack);
+	settle(p.g);
+}
+
+/*
+ * The requester has gone back to a packet whose page is gone, and an acknowledgment of it
+ * comes late: the page of what is behind it fails the WRITE, and nothing waits for the first.
+ */
+static void test_acknowledged_on_wire(bool strict, uint32_t num_acked)
+{
+	uint32_t psn;
+	struct moor_page_request r;
+	unsigned int n = 0;
+
+	start_on_wire(strict, (struct impairment){ .lose = 100 });
+	paged_post(&p, MOOR_WQE_WRITE, 1, page_at(1), AT, 64);
+	paged_post(&p, MOOR_WQE_WRITE, 2, page_at(2), AT, 3 * 4096);
+	psn = qp_find(p.g->nic, p.qp[0].qpn)->req.acked_psn;
+	ring(p.g, &p.qp[0]);
+	paged_out(&p, 0, 0, PAGED_PAGES);
+	paged_invalidate(&p, 0, paged_addr(0, 0), PAGED_SIZE - PAGED_OFFSET);
+	settle_timers(p.g, 5000);
+	while (n < ROUNDS && paged_request(&p, &r)) {
+		if (!n++)
+			acknowledge(psn + num_acked - 1);
+		paged_answer(&p, r.token, MOOR_PAGE_FAILED);
+		settle_timers(p.g, 5000);
+	}
+	ok(n == 2 && status_of(2) == MOOR_WC_LOC_PROT_ERR,
+	   "a page fails behind %u acknowledged packets: %u requests", num_acked, n);
+	stop_on_wire();
+}
+
 int main(void)
 {
 	unsigned int strict;
@@ -454,6 +498,9 @@ int main(void)
 		test_short_on_wire(strict);
 		test_dropped_on_wire(strict);
 		test_behind_on_wire(strict);
+		test_acknowledged_on_wire(strict, 1);
+		test_acknowledged_on_wire(strict, 2);
+		test_acknowledged_on_wire(strict, 3);
 	}
 	return done();
 }
