@@ -156,7 +156,7 @@ static u32 moor_qp_put_datagram(struct moor_cmd_modify_qp *cmd,
 	return bits;
 }
 
-/* Rights that the device does not have must not be sent to it (HWI VER-8). */
+/* Rights that the device does not have must not be sent to it (HWI VER-9). */
 static void moor_qp_put_access(struct moor_cmd_modify_qp *cmd,
 			       const struct moor_qp *qp, u32 access)
 {
