@@ -147,7 +147,8 @@ static void flush_sends_alone(struct nic *nic, struct qp *qp)
 {
 	bool more = flush_sends(nic, qp) == QUANTUM_WQES;
 
-	if (qp->sq.broken)
+	/* A CQ that takes no CQE has put the QP into ERR meanwhile (HWI WQ-5). */
+	if (qp->sq.broken && qp->state == MOOR_QPS_SQE)
 		qp_queue_failed(nic, qp);
 	else if (more)
 		qp_enter_list(qp, &nic->qps->ready);

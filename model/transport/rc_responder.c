@@ -333,6 +333,32 @@ static bool cut_repeated(const struct responder *resp, struct packet *p,
 	return true;
 }
 
+/*
+ * What waits is the packet expected. Its requester may go, and another take its place: that
+ * sends another message with this PSN, and no page of it has been asked for (HWI ODP-13).
+ * A SEND goes where the first one went, into the receive that is held.
+ */
+static void meet_waiter(struct responder *resp, const struct packet *p)
+{
+	const struct responder_waiter *waiter = &resp->waiter;
+	uint8_t kind = packet_form(p)->kind;
+	bool elsewhere = kind != PACKET_KIND_SEND &&
+			 (p->rkey != waiter->rkey || p->addr != waiter->addr);
+
+	if (kind != waiter->kind || elsewhere)
+		half_moved(&resp->half, p->psn, 1);
+}
+
+/* @p has parked the responder. Return: as rc_begin_to_wait(). */
+static uint8_t become_waiter(struct nic *nic, struct qp *qp,
+			     const struct packet *p)
+{
+	qp->resp.waiter = (struct responder_waiter){
+		.kind = packet_form(p)->kind, .rkey = p->rkey, .addr = p->addr,
+	};
+	return rc_begin_to_wait(nic, qp);
+}
+
 uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -364,6 +390,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		out_of_sequence(qp);
 	} else {
 		resp->nak_sent = false;
+		meet_waiter(resp, p);
 		/* A NAK that is still due asked for this packet, which is here now. */
 		if (resp->due & AETH_CODE)
 			resp->is_due = false;
@@ -390,7 +417,7 @@ uint8_t rc_take_request(struct nic *nic, struct qp *qp, struct packet *p)
 		/* A READ has been accepted: rc_answer_read() has told the requester. */
 		if (form->kind != PACKET_KIND_READ &&
 		    half_is_parked(&resp->half))
-			return rc_begin_to_wait(nic, qp);
+			return become_waiter(nic, qp, p);
 	}
 	/* Sends at most a unit of answers at once; the QP's own quanta do the rest. */
 	rc_answer(nic, qp, &budget);

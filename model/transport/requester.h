@@ -132,17 +132,12 @@ struct request_pool {
 	struct request *unused;
 };
 
+/* request.c */
 bool requester_init(struct nic *nic);
 void requester_exit(struct nic *nic);
-
-/* Goes on with what the send queue asks for. */
-enum requester_step {
-	REQUESTER_SENT,		/* a packet went out, or a WQE has ended */
-	REQUESTER_RESTS,	/* nothing to do, or something is waited for */
-};
-
-enum requester_step requester_step(struct nic *nic, struct qp *qp,
-				   uint32_t *budget);
+/* A QP's own request first, then those of the pool, which all QPs share. Or NULL. */
+struct request *request_get(struct nic *nic, struct requester *req);
+void request_put(struct nic *nic, struct requester *req, struct request *r);
 /* Ends the requests at the head of the window that are done, in order. */
 void requester_retire(struct nic *nic, struct qp *qp);
 /* @request ends with this status when all before it have ended. */
@@ -152,5 +147,14 @@ void requester_fail(struct qp *qp, struct request *request, uint8_t status,
 bool requester_flush_one(struct nic *nic, struct qp *qp);
 /* Forgets all requests. */
 void requester_reset(struct nic *nic, struct qp *qp);
+
+/* requester.c: goes on with what the send queue asks for. */
+enum requester_step {
+	REQUESTER_SENT,		/* a packet went out, or a WQE has ended */
+	REQUESTER_RESTS,	/* nothing to do, or something is waited for */
+};
+
+enum requester_step requester_step(struct nic *nic, struct qp *qp,
+				   uint32_t *budget);
 
 #endif /* MODEL_REQUESTER_H */

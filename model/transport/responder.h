@@ -36,6 +36,13 @@ struct responder_fault {
 	uint32_t psn;		/* of the NAK */
 };
 
+/* The packet that @half waits or waited with, unless that is an answer. */
+struct responder_waiter {
+	uint8_t kind;		/* enum packet_kind */
+	uint32_t rkey;
+	uint64_t addr;
+};
+
 /* What the QP answers. */
 struct responder {
 	bool holds_wqe;		/* @wqe is taken from the receive queue */
@@ -59,6 +66,7 @@ struct responder {
 	struct segment range;	/* of a WRITE */
 	struct stream place;
 	struct half half;
+	struct responder_waiter waiter;
 	struct responder_fault fault;	/* takes effect after all answers */
 	struct responder_answer answers[NIC_MAX_RD_ATOMIC];
 };

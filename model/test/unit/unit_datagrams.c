@@ -298,6 +298,32 @@ static void test_unsent(void)
 	guest_stop(g);
 }
 
+/* ---- a CQ without room ---- */
+
+/*
+ * In SQE a flush overruns the CQ, which puts the QP into ERR. That the queue cannot be
+ * reached where the flush goes on is no news then (HWI WQ-5, CQ-10).
+ */
+static void test_overrun_in_sqe(void)
+{
+	unsigned int i, errors = 0, others = 0;
+	struct moor_eqe eqe;
+
+	start();
+	make_cq(g, &cq[0], 7, 1);
+	make_special_qp(g, &qp[0], QPN(2), PD, &cq[0], &cq[0], MOOR_QP_UD, 0);
+	to_rts(2);
+	dma_map_remove(g->dma, qp[0].sq + 4096, 4096);
+	for (i = 0; i < 10; i++)
+		next_send(g, &qp[0], i ? MOOR_WQE_SEND : MOOR_WQE_WRITE, i);
+	ring(g, &qp[0]);
+	while (next_event(g, 0, &eqe))
+		*(eqe.type == MOOR_EVENT_CQ_ERROR ? &errors : &others) += 1;
+	ok(errors == 1 && !others,
+	   "a CQ is overrun in SQE: %u CQ_ERROR, %u other events", errors, others);
+	guest_stop(g);
+}
+
 int main(void)
 {
 	test_bytes();
@@ -305,5 +331,6 @@ int main(void)
 	test_tricks();
 	test_registered_anew();
 	test_unsent();
+	test_overrun_in_sqe();
 	return done();
 }

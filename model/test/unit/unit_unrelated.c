@@ -479,6 +479,40 @@ static void test_acknowledged_on_wire(bool strict, uint32_t num_acked)
 	stop_on_wire();
 }
 
+/*
+ * The same packet once more, and nothing is behind it: when the page fails, the WRITE has
+ * ended. A new SQ_PSN gives its PSN to another WRITE, whose page is asked for.
+ */
+static void test_psn_once_more(bool strict)
+{
+	struct moor_cmd_modify_qp cmd = { .mask = MOOR_QP_ATTR_SQ_PSN };
+	uint64_t addr = paged_addr(0, page_at(254));
+	struct moor_page_request r;
+	bool good;
+
+	start_on_wire(strict, (struct impairment){ .lose = 100 });
+	cmd.sq_psn = qp_find(p.g->nic, p.qp[0].qpn)->req.acked_psn;
+	post_write(1, 200);
+	ring(p.g, &p.qp[0]);
+	paged_out(&p, 0, 254, 2);
+	paged_invalidate(&p, 0, paged_addr(0, page_at(254)), 2 * 4096);
+	settle_timers(p.g, 5000);
+	good = paged_request(&p, &r);
+	acknowledge(cmd.sq_psn);
+	good = good && status_of(1) == MOOR_WC_SUCCESS &&
+	       !paged_answer(&p, r.token, MOOR_PAGE_FAILED) &&
+	       !modify(p.g, &cmd, p.qp[0].qpn);
+	port_impair(p.g->nic, NULL);
+	paged_post(&p, MOOR_WQE_WRITE, 2, page_at(254), page_at(200), 64);
+	ring(p.g, &p.qp[0]);
+	good = good && paged_request(&p, &r) && r.addr == addr;
+	paged_in(&p, 0, 254, 1, true);
+	good = good && !paged_answer(&p, r.token, MOOR_PAGE_RESOLVED);
+	ok(good && status_of(2) == MOOR_WC_SUCCESS,
+	   "a page fails for what is acknowledged; its PSN once more");
+	stop_on_wire();
+}
+
 int main(void)
 {
 	unsigned int strict;
@@ -501,6 +535,7 @@ int main(void)
 		test_acknowledged_on_wire(strict, 1);
 		test_acknowledged_on_wire(strict, 2);
 		test_acknowledged_on_wire(strict, 3);
+		test_psn_once_more(strict);
 	}
 	return done();
 }
