@@ -117,12 +117,11 @@ bool requester_flush_one(struct nic *nic, struct qp *qp)
 	if (requester_idle(req)) {
 		if (queue_look(&qp->sq) != QUEUE_WORK)
 			return false;
-		/* Not NULL: with nothing in the window the QP's own request is free. */
-		r = request_get(nic, req);
-		if (wqe_fetch_send(nic, qp, &r->wqe) == WQE_UNREACHABLE) {
-			request_put(nic, req, r);
+		/* With nothing in the window the QP's own request is free. */
+		r = req->own;
+		if (wqe_fetch_send(nic, qp, &r->wqe) == WQE_UNREACHABLE)
 			return false;
-		}
+		req->own_taken = true;
 		req->window[req->tail++ % REQUESTER_WINDOW] = r;
 	}
 	requester_at(req, req->head)->syndrome = MOOR_SYN_NONE;
