@@ -3,6 +3,8 @@
 # Sourced by scripts/check and scripts/check-full: steps that pass or fail, and
 # what they add up to. The caller sets logs, the folder for their output, and
 # boot_seconds, after which a guest hangs.
+# shellcheck source=scripts/lib/processes.sh
+. "$top/scripts/lib/processes.sh"
 
 passed=0 failed=0 skipped=0
 # What tests/graphs wants of a boot: a NIC that can be broken, and counted slab objects.
@@ -48,12 +50,10 @@ aside() {
 		echo "$passed $failed $skipped" >"$logs/aside"
 	) &
 	lane=$!
-	trap 'end_process "$lane"' EXIT
 }
 join() {
 	local good=0 bad=1 left=0 file
 	wait "$lane" || true
-	trap - EXIT
 	read -r good bad left <"$logs/aside" || echo "not ok: the steps aside did not end well"
 	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	for file in "$points" "$failures"; do
@@ -69,13 +69,6 @@ in_one_piece() {
 	sed 's/^/  /' "$output"
 	rm -f -- "$output"
 	return "$status"
-}
-
-# end_process PID: ends it and all processes that it has started.
-end_process() {
-	local child
-	for child in $(pgrep -P "$1"); do end_process "$child"; done
-	kill -TERM "$1" 2>/dev/null || true
 }
 
 # report NAME FILE STATUS: the TAP in FILE, and a line for NAME itself, into the file that
@@ -110,7 +103,7 @@ failure() {
 step() {
 	local name=$1 seconds=$2 log=$logs/$1.log started=$SECONDS status=0 good='' bad='' left=0
 	shift 2
-	timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
+	attended timeout --kill-after=10 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
 	# A KUnit suite is one "ok" with many cases: where there are totals, these count.
 	read -r good bad left < <(sed -nE 's/^[a-z-]+: ([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 0\4/p' \
 		"$log" | tail -n 1) || true
@@ -152,7 +145,7 @@ guest() {
 	printf -- '--- guest tests: %s\n' "$name"
 	rm -rf -- "$folder" "$results" "$results.tap"
 	mkdir -p "$folder"
-	"$top/scripts/vm" --timeout "$boot_seconds" --append "$persistent" "${options[@]}" --log "$folder" -- \
+	attended "$top/scripts/vm" --timeout "$boot_seconds" --append "$persistent" "${options[@]}" --log "$folder" -- \
 		"$top/tests/run-guest" --results "$results" "$@" </dev/null || status=$?
 	how="status $status"
 	[ -e "$results" ] && read -r good bad left <"$results" || how="no results, $how"
