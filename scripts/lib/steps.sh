@@ -71,6 +71,20 @@ in_one_piece() {
 	return "$status"
 }
 
+# alone COMMAND...: builds in build/, which 'make check' and a step of check-full may both be
+# about to do: the second waits, outside of the time that its command may take.
+alone() {
+	local status=0
+	{
+		flock -n 6 || {
+			say "another run is building (holds $build/lock/building); waiting for it to finish"
+			attended flock 6
+		}
+		"$@" || status=$?
+	} 6>"$build/lock/building"
+	return "$status"
+}
+
 # report NAME FILE STATUS: the TAP in FILE, and a line for NAME itself, into the file that
 # the caller named in points, if it did; 'whole' makes one TAP of it.
 points=
