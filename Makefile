@@ -154,8 +154,10 @@ check-full: ## everything else as well, for hours; resumable (scripts/check-full
 clean: ## remove what was built; the root and its cache stay
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -type l -exec rm -rf --one-file-system {} +
 
-clean-cache: clean ## remove the root too, and everything that was downloaded
+# That may refuse, and then nothing is removed.
+clean-cache: ## remove the root too, and everything that was downloaded
 	@scripts/setup --remove
+	@$(MAKE) --no-print-directory clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
