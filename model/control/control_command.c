@@ -470,13 +470,17 @@ static bool do_help(struct call *call)
 	return true;
 }
 
-static void split(struct call *call, char *line)
+/* Return: false when there are more words than any command has. */
+static bool split(struct call *call, char *line)
 {
 	char *rest = line, *word;
 
-	while (call->words < MAX_WORDS &&
-	       (word = strtok_r(rest, " \t", &rest)) != NULL)
+	while ((word = strtok_r(rest, " \t", &rest)) != NULL) {
+		if (call->words == MAX_WORDS)
+			return false;
 		call->word[call->words++] = word;
+	}
+	return true;
 }
 
 void control_command(struct endpoint *ep, char *line, char *answer, size_t size)
@@ -490,7 +494,10 @@ void control_command(struct endpoint *ep, char *line, char *answer, size_t size)
 	const char *name;
 	unsigned int i;
 
-	split(&call, line);
+	if (!split(&call, line)) {
+		refuse(&call, "no command has more than %u words", MAX_WORDS);
+		return;
+	}
 	name = next_word(&call);
 	for (i = 0; name && i < NUM_VERBS; i++)
 		if (!strcmp(name, verbs[i].name))

@@ -303,16 +303,22 @@ uint32_t endpoint_resets(const struct endpoint *ep)
 	return ep->resets;
 }
 
-void endpoint_reset(struct endpoint *ep)
+/* The rest of a reset, once the configuration space is as after one. */
+static void reset_behind_config(struct endpoint *ep)
 {
 	ep->dead = false;
 	ep->resets++;
 	if (ep->held)
 		write_buffer_drop(ep->held);
-	pci_config_init(&ep->config);
 	apply_bus_master(ep);
 	nic_reset(ep->nic);
 	reset_msix(ep);
+}
+
+void endpoint_reset(struct endpoint *ep)
+{
+	pci_config_init(&ep->config);
+	reset_behind_config(ep);
 }
 
 static void config_write(struct endpoint *ep, uint32_t offset, const void *data,
@@ -322,24 +328,24 @@ static void config_write(struct endpoint *ep, uint32_t offset, const void *data,
 
 	if (effects & PCI_EFFECT_FLR) {
 		log_config("function level reset");
-		endpoint_reset(ep);
+		pci_config_flr(&ep->config);
+		reset_behind_config(ep);
 	} else if (effects & PCI_EFFECT_BUS_MASTER) {
 		apply_bus_master(ep);
 	}
 }
 
-static bool register_access(uint32_t offset, uint32_t count)
+/* An access to BAR0 that may have an effect (HWI BAR-4). */
+static bool good_access(uint32_t offset, uint32_t count)
 {
-	return (count == 4 || count == 8) && offset % count == 0 &&
-	       offset + count <= MOOR_MSIX_TABLE_OFFSET;
+	return (count == 4 || count == 8) && offset % count == 0;
 }
 
-/* The bytes of the MSI-X structures that an access touches, or NULL. */
+/* The bytes of the MSI-X table that a good access touches, or NULL. */
 static uint8_t *msix_bytes(struct endpoint *ep, uint32_t offset, uint32_t count)
 {
 	if (offset < MOOR_MSIX_TABLE_OFFSET ||
-	    offset - MOOR_MSIX_TABLE_OFFSET > MSIX_TABLE_SIZE ||
-	    MSIX_TABLE_SIZE - (offset - MOOR_MSIX_TABLE_OFFSET) < count)
+	    offset + count > MOOR_MSIX_TABLE_OFFSET + MSIX_TABLE_SIZE)
 		return NULL;
 	return ep->msix_table + (offset - MOOR_MSIX_TABLE_OFFSET);
 }
@@ -347,11 +353,17 @@ static uint8_t *msix_bytes(struct endpoint *ep, uint32_t offset, uint32_t count)
 static void regs_read(struct endpoint *ep, uint32_t offset, void *data,
 		      uint32_t count)
 {
-	const uint8_t *msix = msix_bytes(ep, offset, count);
+	const uint8_t *msix;
 	uint64_t value;
 
 	memset(data, 0, count);
-	if (register_access(offset, count)) {
+	if (!good_access(offset, count)) {
+		log_refused("HWI BAR-4", "read of %u bytes at BAR0 + 0x%x", count,
+			    offset);
+		return;
+	}
+	msix = msix_bytes(ep, offset, count);
+	if (offset < MOOR_MSIX_TABLE_OFFSET) {
 		value = nic_reg_read(ep->nic, offset, count);
 		memcpy(data, &value, count);
 	} else if (msix) {
@@ -360,26 +372,26 @@ static void regs_read(struct endpoint *ep, uint32_t offset, void *data,
 		   offset + count <= MOOR_MSIX_PBA_OFFSET + PBA_SIZE) {
 		memcpy(data, (uint8_t *)&ep->pending +
 		       (offset - MOOR_MSIX_PBA_OFFSET), count);
-	} else if (offset < MOOR_MSIX_TABLE_OFFSET) {
-		log_refused("HWI BAR-4", "read of %u bytes at BAR0 + 0x%x", count,
-			    offset);
 	}
 }
 
 static void regs_write(struct endpoint *ep, uint32_t offset, const void *data,
 		       uint32_t count)
 {
-	uint8_t *msix = msix_bytes(ep, offset, count);
 	uint64_t value = 0;
+	uint8_t *msix;
 
-	if (register_access(offset, count)) {
+	if (!good_access(offset, count)) {
+		log_refused("HWI BAR-4", "write of %u bytes at BAR0 + 0x%x", count,
+			    offset);
+		return;
+	}
+	msix = msix_bytes(ep, offset, count);
+	if (offset < MOOR_MSIX_TABLE_OFFSET) {
 		memcpy(&value, data, count);
 		nic_reg_write(ep->nic, offset, value, count);
 	} else if (msix) {
 		memcpy(msix, data, count);
-	} else {
-		log_refused("HWI BAR-4", "write of %u bytes at BAR0 + 0x%x", count,
-			    offset);
 	}
 }
 

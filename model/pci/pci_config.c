@@ -113,6 +113,27 @@ void pci_config_init(struct pci_config *cfg)
 	init_msix(cfg);
 }
 
+void pci_config_flr(struct pci_config *cfg)
+{
+	/* What two ends of a link have to agree on. */
+	static const struct {
+		uint32_t at;
+		uint16_t mask;
+	} kept[] = {
+		{ CAP_PCIE + PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_PAYLOAD },
+		{ CAP_PCIE + PCI_EXP_LNKCTL, PCI_EXP_LNKCTL_ASPMC |
+		  PCI_EXP_LNKCTL_RCB | PCI_EXP_LNKCTL_CCC },
+	};
+	const struct pci_config was = *cfg;
+	unsigned int i, j;
+
+	pci_config_init(cfg);
+	for (i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		for (j = 0; j < 2; j++)
+			cfg->space[kept[i].at + j] |= was.space[kept[i].at + j] &
+						      (uint8_t)(kept[i].mask >> 8 * j);
+}
+
 void pci_config_read(const struct pci_config *cfg, uint32_t offset, void *data,
 		     uint32_t count)
 {

@@ -22,6 +22,9 @@ enum pci_config_effect {
 /* The state after power-on. */
 void pci_config_init(struct pci_config *cfg);
 
+/* After a function level reset: the link's fields stay as they are (PCIe 6.6.2). */
+void pci_config_flr(struct pci_config *cfg);
+
 /* @offset + @count is inside the space for both. */
 void pci_config_read(const struct pci_config *cfg, uint32_t offset, void *data,
 		     uint32_t count);

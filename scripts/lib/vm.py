@@ -193,9 +193,11 @@ class Model:
         arguments += [f"--{switch}" for switch in MODEL_SWITCHES
                       if getattr(options, switch.replace("-", "_"))]
         arguments += [arg.replace("{}", str(index)) for arg in options.model_arg]
+        # The thread sanitizer goes on otherwise, and nobody would see what it has found.
+        environment = {"TSAN_OPTIONS": "halt_on_error=1", **os.environ}
         with open(self.log, "wb") as file:
             self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=file,
-                                            stderr=file, pass_fds=[ready_write])
+                                            stderr=file, pass_fds=[ready_write], env=environment)
         os.close(ready_write)
         self.ready = ready
 

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 		printf("# the NIC has not ended as it should\n");
 		good = false;
 	}
-	if (!measure)
-		suite_rule_table();
+	if (!measure && !suite_rule_table())
+		good = false;
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

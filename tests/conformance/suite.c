@@ -206,8 +206,10 @@ static void count_layouts(void)
 		int name = find_rule(layouts[i].name, strlen(layouts[i].name));
 		int rule = find_rule(layouts[i].rule, strlen(layouts[i].rule));
 
-		if (name >= 0 && rule >= 0)
-			tally[name] = tally[rule];
+		if (name < 0 || rule < 0)
+			bail_out("layouts.inc names %s and %s, and one is no rule of the document",
+				 layouts[i].name, layouts[i].rule);
+		tally[name] = tally[rule];
 	}
 }
 
@@ -262,7 +264,7 @@ static void print_rule(const struct rule *rule, const struct tally *t, const cha
 	printf("# %-8s %5u %-12s %s\n", rule->name, t->cases, result_of(t, hidden), text);
 }
 
-void suite_rule_table(void)
+bool suite_rule_table(void)
 {
 	struct sums sums = { 0 };
 	size_t i;
@@ -282,13 +284,14 @@ void suite_rule_table(void)
 	if (partial) {
 		printf("#\n# rules of these cases: %u passed, %u failed, %u are not offered\n",
 		       sums.passed, sums.failed, sums.absent);
-		return;
+		return true;
 	}
 	printf("#\n# %zu rules: %u cannot be seen from outside, %u are not offered\n",
 	       NUM_RULES, sums.hidden, sums.absent);
 	printf("# rules: %u of %u that can be seen have a case (%.1f %%); %u passed, %u failed\n",
 	       sums.tested, sums.offered,
 	       sums.offered ? 100.0 * sums.tested / sums.offered : 0, sums.passed, sums.failed);
+	return sums.tested == sums.offered;
 }
 
 /* ---- cases ---- */

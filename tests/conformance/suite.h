@@ -77,8 +77,11 @@ void bail_out(const char *fmt, ...)
  */
 bool suite_run(const char *only, bool till_failure);
 
-/* Prints a line for each rule: its result, or why there is none. */
-void suite_rule_table(void);
+/*
+ * Prints a line for each rule: its result, or why there is none. Return: false when all
+ * cases have run, and a rule that can be seen has none.
+ */
+bool suite_rule_table(void);
 void suite_list_cases(void);
 
 #endif /* CONFORMANCE_SUITE_H */

@@ -134,6 +134,30 @@ TEST_CASE(bars, "three BARs of 64 bits, of the sizes that the registers ask for"
 	expect(!config_read32(PCI_ROM_ADDRESS), "an option ROM");
 }
 
+/* Vector Control of vector 0 is a word of 1, and the pending bits are 0. */
+static void odd_msix_accesses(void)
+{
+	static const struct {
+		uint32_t offset, size;
+	} odd[] = {
+		{ 12, 1 }, { 12, 2 }, { 12, 3 }, { 13, 1 }, { 10, 4 }, { 12, 8 },
+	};
+	uint8_t bytes[8];
+	unsigned int i;
+
+	reg_write(MOOR_MSIX_TABLE_OFFSET + 12, 1);
+	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		about("MSI-X: %u bytes at %u", odd[i].size, odd[i].offset);
+		memset(bytes, 0, sizeof(bytes));
+		vfio_user_write(MOOR_BAR_REGS, MOOR_MSIX_TABLE_OFFSET + odd[i].offset,
+				bytes, odd[i].size);
+		expect(reg_read(MOOR_MSIX_TABLE_OFFSET + 12) == 1, "a write has an effect");
+		vfio_user_read(MOOR_BAR_REGS, MOOR_MSIX_TABLE_OFFSET + odd[i].offset,
+			       bytes, odd[i].size);
+		expect(!memcmp(bytes, "\0\0\0\0\0\0\0", odd[i].size), "a read gives something");
+	}
+}
+
 TEST_CASE(odd_accesses, "BAR0 ignores accesses of another size or alignment",
 	  "BAR-4 BAR-5", 0)
 {
@@ -165,6 +189,8 @@ TEST_CASE(odd_accesses, "BAR0 ignores accesses of another size or alignment",
 		expect(!memcmp(bytes, "\0\0\0\0\0\0\0", odd[i].size) ||
 		       bytes[0] == 0xff, "a read gives something");
 	}
+	about("MSI-X");
+	odd_msix_accesses();
 	about("eight bytes over two registers");
 	expect(reg_read64(MOOR_REG_MAGIC) == ((uint64_t)reg_read(MOOR_REG_VERSION)
 	       << 32 | MOOR_MAGIC), "MAGIC and VERSION");

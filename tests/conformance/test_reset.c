@@ -176,6 +176,24 @@ TEST_CASE(flr, "FLR: the same, and the configuration space is reset", "CTL-5 CTL
 	expect_no_objects(&p);
 }
 
+TEST_CASE(flr_link, "FLR leaves what both ends of the link have to agree on", "CTL-5", 0)
+{
+	const uint16_t fields = PCI_EXP_LNKCTL_ASPMC | PCI_EXP_LNKCTL_RCB |
+				PCI_EXP_LNKCTL_CCC;
+	uint32_t at = config_capability(PCI_CAP_ID_EXP) + PCI_EXP_LNKCTL;
+	uint16_t set;
+
+	config_write16(at, fields);
+	/* Not all are writable in every device. */
+	set = config_read16(at);
+	device_flr();
+	expect_no_memory_space();
+	expect(!((config_read16(at) ^ set) & fields), "Link Control was 0x%x, and is 0x%x", set,
+	       config_read16(at));
+	config_write16(at, 0);
+	wait_ready();
+}
+
 TEST_CASE(msix, "the MSI-X table outlives a reset by CONTROL, but not FLR",
 	  "CTL-16 CTL-5", 0)
 {

@@ -20,7 +20,9 @@ import re
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../guest/lib"))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(FOLDER, "../guest/lib"), os.path.join(FOLDER, "../../scripts/lib")]
+import console  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position
 
 DEBUGFS = "/sys/kernel/debug"
@@ -37,8 +39,7 @@ QUIET = {
     "/sys/module/printk/parameters/ignore_loglevel": "N",
     "/proc/sys/kernel/printk": "1",
 }
-TROUBLE = re.compile(r"BUG: |WARNING: |Oops: |general protection fault|KASAN: |UBSAN: |"
-                     r"refcount_t: |waiting for .* to become free")
+TROUBLE = re.compile(console.TROUBLE.pattern + r"|waiting for .* to become free")
 # The core's own warnings: not all files of a /proc/irq/N could be made, and all are
 # removed; kernel/trace could not set up the module's events, and misses them later.
 KNOWN = re.compile(r"WARNING: .* at remove_proc_entry\+|WARNING: kernel/trace/trace_events\.c:")

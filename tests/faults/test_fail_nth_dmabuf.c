@@ -505,6 +505,7 @@ int main(void)
 	}
 	pinned = pinned_pages();
 	before = buffers();
+	tap_ok(before >= 0, "dma-bufs are counted");
 	owner_open();
 	config.buffer_size = SIZE;
 	pair_open(&home, open_nic(nic_name(), &attr), &config);
@@ -512,6 +513,7 @@ int main(void)
 	pair = &home;
 	holdings_open();
 	moves = can_move();
+	owner_expects(moves);
 
 	walk_given("memory of udmabuf", udmabuf_make(SIZE));
 	walk_given("memory of the heap", heap_make(SIZE));

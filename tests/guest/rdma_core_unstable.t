@@ -35,7 +35,8 @@ def pingpong(*options):
         if status:
             server.kill()
         output += server.communicate()[0].decode()
-        return status == 0 and server.returncode == 0, output
+        # A pingpong that finds wrong data says so, and succeeds.
+        return status == 0 and server.returncode == 0 and "invalid data" not in output, output
 
 
 if not os.path.exists(f"{BUILT}/libmoor.so.1"):

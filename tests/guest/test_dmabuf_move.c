@@ -537,13 +537,16 @@ int main(void)
 {
 	struct pair_config config = pair_defaults;
 	long pinned = pinned_pages();
+	bool moves;
 
 	owner_open();
 	config.buffer_size = SIZE;
 	ctx = open_nic(NULL, &attr);
 	pair_open(&pair, ctx, &config);
 	pair_connect(&pair);
-	if (can_move())
+	moves = can_move();
+	owner_expects(moves);
+	if (moves)
 		test_moving();
 	else
 		test_pinned();

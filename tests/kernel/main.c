@@ -164,17 +164,18 @@ static int run(const char *device, const char *name, u32 seed)
 	const struct verbs_test *test = find_test(name);
 	struct ib_device *dev;
 
-	if (!test)
-		return -ENOENT;
 	mutex_lock(&lock);
-	dev = device_by_name(device);
+	/* What cannot begin has no results, not those of the test before. */
+	results_length = 0;
+	points = 0;
+	dev = test ? device_by_name(device) : NULL;
 	if (dev) {
-		results_length = 0;
-		points = 0;
 		test->run(dev, seed);
 		say_this("1..%u\n", points);
 	}
 	mutex_unlock(&lock);
+	if (!test)
+		return -ENOENT;
 	return dev ? 0 : -ENODEV;
 }
 

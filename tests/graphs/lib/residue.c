@@ -91,7 +91,7 @@ long residue_objects(void)
 	if (has_kasan())
 		return -1;
 	if (glob("/sys/kernel/debug/slab/kmalloc*/alloc_traces", 0, NULL, &caches))
-		return -1;
+		return 0;
 	for (i = 0; i < caches.gl_pathc; i++) {
 		file = fopen(caches.gl_pathv[i], "r");
 		while (file && fgets(line, sizeof(line), file))

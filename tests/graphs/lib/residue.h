@@ -26,7 +26,7 @@ bool residue_same(const struct residue *before, char *why, unsigned int size);
 
 /*
  * Counts slab objects of the driver, and of the core on its behalf. Takes a second.
- * Returns -1 if the kernel cannot tell: it needs slab_debug=U, and no KASAN.
+ * Returns -1 if the kernel cannot tell, for it has KASAN; 0 without slab_debug=U.
  */
 long residue_objects(void);
 

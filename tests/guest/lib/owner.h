@@ -20,6 +20,8 @@ struct buffer {
 };
 
 void owner_open(void);
+/* Test point: does a driver let its buffers move where the kernel asks that of it? */
+void owner_expects(bool moves);
 /* Test point: no buffer is left, so that the module can be unloaded. */
 void owner_close(void);
 /* Sends the module a command about a buffer. Returns 0 or an errno. */

@@ -69,8 +69,10 @@ def report_results(name):
     """Takes over the last test's points; False if one failed."""
     good, detail = True, []
     lines = results()
-    if not any(line.startswith(("ok ", "not ok ")) for line in lines):
-        return guest.ok(False, f"{name}: says something", "\n".join(lines))
+    count = sum(line.startswith(("ok ", "not ok ")) for line in lines)
+    # The last line; results that do not fit into the module's memory lose it.
+    if not count or not guest.read(f"{FOLDER}/results").endswith(f"1..{count}\n"):
+        return guest.ok(False, f"{name}: has run to its end", "\n".join(lines))
     for line in lines:
         if line.startswith("#"):
             detail.append(line[2:])
