@@ -66,10 +66,17 @@ static bool wait_and_fail(unsigned int op)
 	return !paged_answer(&p, r.token, MOOR_PAGE_FAILED);
 }
 
-static void start(bool strict)
+/* The page of @op fails, and @other has its PSN. Return: whether it came so far. */
+static bool start(bool strict, unsigned int op, unsigned int other, uint32_t remote)
 {
+	bool good;
+
 	paged_start(&p, strict, MOOR_QP_RC);
 	paged_in(&p, 0, 0, PAGED_PAGES, true);
+	good = wait_and_fail(op);
+	come_back();
+	post(other, 2, remote);
+	return good;
 }
 
 static void test_another(bool strict, unsigned int op, unsigned int other)
@@ -77,11 +84,8 @@ static void test_another(bool strict, unsigned int op, unsigned int other)
 	struct moor_page_request r;
 	bool good;
 
-	start(strict);
-	good = wait_and_fail(op);
-	come_back();
-	post(other, 2, ELSEWHERE);
-	good = good && paged_request(&p, &r) && r.addr == paged_addr(1, ELSEWHERE);
+	good = start(strict, op, other, ELSEWHERE) && paged_request(&p, &r) &&
+	       r.addr == paged_addr(1, ELSEWHERE);
 	paged_in(&p, 1, 0, PAGED_PAGES, true);
 	good = good && !paged_answer(&p, r.token, MOOR_PAGE_RESOLVED);
 	ok(good && paged_got(&p, 0, MOOR_WC_SUCCESS, 2, 0),
@@ -96,11 +100,7 @@ static void test_the_same(bool strict, unsigned int op)
 	struct moor_cqe cqe;
 	bool good;
 
-	start(strict);
-	good = wait_and_fail(op);
-	come_back();
-	post(op, 2, WAITS);
-	good = good && !paged_request(&p, &r);
+	good = start(strict, op, op, WAITS) && !paged_request(&p, &r);
 	ok(good && poll_cq(p.g, &p.cq[0], &cqe) && cqe.wr_id == 2 && cqe.status,
 	   "%s, and the same again", ops[op].name);
 	paged_stop(&p);
