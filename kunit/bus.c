@@ -107,12 +107,17 @@ void fake_nic_plug(struct fake_nic *nic)
  */
 void fake_nic_unplug(struct fake_nic *nic)
 {
+	struct pci_host_bridge *bridge;
+
 	if (!fake_bus.bus)
 		return;
+	bridge = to_pci_host_bridge(fake_bus.bus->bridge);
 	pci_lock_rescan_remove();
 	pci_stop_root_bus(fake_bus.bus);
 	pci_remove_root_bus(fake_bus.bus);
 	pci_unlock_rescan_remove();
+	/* pci_create_root_bus() leaves the first reference to its caller. */
+	pci_free_host_bridge(bridge);
 	fake_bus.bus = NULL;
 	if (atomic_read(&nic->mappings))
 		fake_violation(nic, "a mapping of a BAR is left");
