@@ -12,8 +12,8 @@
  * NIC has written to a stale page if the process does not find the data.
  *
  * Each kind of disturbance must have taken effect at least --least times; for that the
- * test may take three times as long. Where a call alone does not tell, the kernel's
- * counters do.
+ * test may take three times as long, and then has only those left that have not. Where a
+ * call alone does not tell, the kernel's counters do.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -121,6 +121,11 @@ static unsigned long times(enum event event)
 				   atomic_load(&counts[event]);
 }
 
+static bool lacks(enum event event)
+{
+	return times(event) < least && (merges || event != MERGE);
+}
+
 static bool enough(void)
 {
 	unsigned int i;
@@ -129,7 +134,7 @@ static bool enough(void)
 		if (workers[i].rounds < ROUNDS)
 			return false;
 	for (i = 0; i < EVENTS; i++)
-		if (times(i) < least && (merges || i != MERGE))
+		if (lacks(i))
 			return false;
 	return true;
 }
@@ -431,6 +436,17 @@ static void *compact(void *arg)
 	return arg;
 }
 
+/* Any, or, once the time is over, one that lacks, if a few draws find one. */
+static enum event next_event(bool late)
+{
+	enum event event = below(&state, EVENTS);
+	unsigned int draws;
+
+	for (draws = 0; late && draws < 2 * EVENTS && !lacks(event); draws++)
+		event = below(&state, EVENTS);
+	return event;
+}
+
 static void disturb(enum event event)
 {
 	struct worker *w = &workers[below(&state, 2)];
@@ -488,9 +504,10 @@ static void merge(void)
 static void run(int seconds)
 {
 	unsigned long moved = vmstat("pgmigrate_success");
-	time_t start = time(NULL), now;
+	time_t start = time(NULL), now = start;
 	pthread_t server, compactor;
 	struct paged paged;
+	enum event event;
 	unsigned int i;
 
 	for (i = 0; i < EVENTS; i++)
@@ -502,8 +519,9 @@ static void run(int seconds)
 	for (i = 0; i < 2; i++)
 		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
 	do {
+		event = next_event(now >= start + seconds);
 		atomic_fetch_add(&disturbances, 1);
-		disturb(below(&state, EVENTS));
+		disturb(event);
 		atomic_fetch_add(&disturbances, 1);
 		now = time(NULL);
 	} while (!atomic_load(&stop) && (now < start + seconds ||
