@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 """Nothing is left behind: neither by many registrations, nor by many queue pairs, nor by
 processes killed while they hold both."""
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 900
 # Debian's ibverbs-utils and perftest, server and client in one guest. What they
 # say of their own success is believed; the pingpongs' -c checks the data.
 set -uo pipefail

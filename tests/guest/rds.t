@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 # lost on 6.12: 1040 pages
 """RDS over RDMA with the kernel's own modules: sockets of one guest, by two addresses of the
 NIC's own and by one to itself. RDS has connections of such addresses go by the device

@@ -14,7 +14,7 @@ from .tree import Broken, make, place, run
 # does if memory is short.
 NOT_RUN = (125, 126, 127, 137, -signal.SIGKILL)
 CRASHED = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL, -signal.SIGSEGV)
-SUITE_SECONDS = {"model": 120, "conformance": 120, "allowed": 900, "kunit": 200, "host": 600}
+SUITE_SECONDS = {"model": 120, "conformance": 120, "allowed": 900, "kunit": 200, "kunit --guest": 900, "host": 600}
 
 
 def must_have_run(status, output):
@@ -92,12 +92,13 @@ def run_allowed(_words, log):
 
 def run_kunit(words, log):
     """One suite of kunit/, or all of them; with --guest in the virtual machine."""
-    console = f"{place.tree}/build/{'kunit-guest' if '--guest' in words else 'kunit'}/console.log"
+    kind = "kunit --guest" if "--guest" in words else "kunit"
+    console = f"{place.tree}/build/{kind.replace(' --', '-')}/console.log"
     if os.path.exists(console):
         os.unlink(console)
     glob = words[0] if "." in words[0] else f"{words[0]}.*"
     status, output = run(log, ["scripts/kunit", *words[1:], glob],
-                         env=dict(os.environ, MOOR_KUNIT_TIMEOUT=str(SUITE_SECONDS["kunit"])))
+                         env=dict(os.environ, MOOR_KUNIT_TIMEOUT=str(SUITE_SECONDS[kind])))
     if not os.path.exists(console):
         found = re.findall(r"^.*(?:error:|warning:|\*\*\*|undefined!).*$", output, re.MULTILINE)
         raise Broken(f"does not build: {found[0] if found else output.strip()[-200:]}")
